@@ -1,0 +1,1 @@
+"""The command line: options in, a report out. `main` is the entry point of `stride-tool`."""
