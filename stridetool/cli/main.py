@@ -1,0 +1,104 @@
+"""The root command: what the commands are, and how an error becomes two lines and an exit code."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Iterator
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from stridetool._version import __version__
+from stridetool.cli import schema
+from stridetool.errors import StrideToolError
+
+INTERNAL_ERROR = 70
+
+
+class Root(TyperGroup):
+    """Maps our errors, usage errors and a closed pipe to the documented exit codes."""
+
+    def make_context(self, *args: Any, **kwargs: Any) -> Any:
+        with _exit_codes():
+            return super().make_context(*args, **kwargs)
+
+    def invoke(self, ctx: Any) -> Any:
+        with _exit_codes():
+            return super().invoke(ctx)
+
+
+@contextlib.contextmanager
+def _exit_codes() -> Iterator[None]:
+    try:
+        yield
+    except StrideToolError as error:
+        _say(error.message, error.hint)
+        raise typer.Exit(error.exit_code) from None
+    except BrokenPipeError:
+        # The reader has what it wanted. Python would complain again when it flushes stdout at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise typer.Exit(0) from None
+    except Exception as error:
+        _report_unexpected(error)
+
+
+def _report_unexpected(error: Exception) -> None:
+    """Typer's own usage errors become ours; whatever else arrives here is a bug and says so."""
+    if isinstance(error, typer.Exit | typer.Abort):
+        raise error
+    explain = getattr(error, "format_message", None)
+    if explain is not None and getattr(error, "exit_code", None) == 2:
+        _say(explain(), "stride-tool -h, or stride-tool COMMAND -h, lists what there is")
+        raise typer.Exit(2) from None
+    if "STRIDE_TOOL_TRACEBACK" in os.environ:
+        raise error
+    _say(
+        f"internal error: {type(error).__name__}: {error}",
+        "this is a bug in stride-tool; STRIDE_TOOL_TRACEBACK=1 shows where",
+    )
+    raise typer.Exit(INTERNAL_ERROR) from None
+
+
+def _say(message: str, hint: str | None) -> None:
+    from stridetool.render.blocks import printable
+
+    text = "\n".join(printable(line) for line in message.splitlines()) or "unknown error"
+    print(f"stride-tool: error: {text}", file=sys.stderr)
+    if hint is not None:
+        print(f"  hint: {printable(hint)}", file=sys.stderr)
+
+
+app = typer.Typer(
+    cls=Root,
+    add_completion=False,
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _version(value: bool) -> None:
+    if value:
+        print(f"stride-tool {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Where does this byte live, why was it copied, and why did the allocator run out?"""
+
+
+app.command("schema")(schema.schema)
+
+
+def main() -> None:
+    """Run the command line of this process."""
+    app()
