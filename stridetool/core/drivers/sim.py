@@ -1,0 +1,196 @@
+"""A GPU that is not there: capacity, addresses and events, so that allocators run without hardware.
+
+The rules are those of the stand-in device under which torch 2.14.1 was recorded: `cudaMalloc` addresses from
+0x700000000000 in steps of 2 MiB, virtual ranges from 0x600000000000, and an allocation succeeds when
+`used + round_up(size, 2 MiB) <= capacity`. Data exists only for memory that somebody reads or writes.
+"""
+
+from __future__ import annotations
+
+import mmap
+import sys
+from bisect import bisect_right, insort
+from typing import Any
+
+import numpy as np
+
+from stridetool.core.drivers.device import Device
+from stridetool.errors import ArgumentValueError, OutOfMemoryError
+
+MALLOC_BASE = 0x7000_0000_0000
+VIRTUAL_BASE = 0x6000_0000_0000
+GRANULARITY = 2 << 20  # bytes; the granularity of cuMemCreate, and what cudaMalloc rounds large requests to
+DEFAULT_CAPACITY = 80 << 30  # bytes
+_NO_RESERVE = getattr(mmap, "MAP_NORESERVE", 0x4000 if sys.platform == "linux" else 0)
+
+
+def _lazy_zeros(nbytes: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
+    """Zeros whose pages cost memory only once they are written, so that 80 GiB devices fit on a laptop."""
+    try:
+        if _NO_RESERVE:
+            flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NO_RESERVE
+            return np.frombuffer(mmap.mmap(-1, nbytes, flags=flags), np.uint8)
+        return np.zeros(nbytes, np.uint8)
+    except (MemoryError, OSError, ValueError) as error:
+        raise OutOfMemoryError(f"the host cannot back {nbytes} bytes of a simulated device") from error
+
+
+class SimEvent:
+    """A point in a stream's work; how it finishes depends on the device's `stream_events`."""
+
+    __slots__ = ("done", "queries_left", "stream")
+
+    def __init__(self, stream: int, queries_left: int, done: bool) -> None:
+        self.stream = stream
+        self.queries_left = queries_left
+        self.done = done
+
+
+class SimDriver:
+    """A device of `capacity` bytes.
+
+    `address_policy`: `bump` never reuses an address; `firstfit` takes the lowest free range that fits.
+    `stream_events`: `auto` finishes events at once; `manual` at `complete(stream)` or `synchronize()`; a
+    number N at the (N+1)-th query of that event.
+    """
+
+    def __init__(
+        self,
+        capacity: int = DEFAULT_CAPACITY,
+        *,
+        address_policy: str = "bump",
+        stream_events: str | int = "auto",
+        granularity: int = GRANULARITY,
+        name: str = "simulated GPU",
+        device: Device = Device("cuda", 0),  # noqa: B008  an immutable value
+    ) -> None:
+        if address_policy not in ("bump", "firstfit"):
+            raise ArgumentValueError(f"unknown address policy {address_policy!r}", hint="bump or firstfit")
+        self.device = device
+        self.name = name
+        self.capacity = capacity
+        self.used = 0  # bytes, in whole granules
+        self.granularity = granularity
+        self._first_fit = address_policy == "firstfit"
+        self._auto = stream_events == "auto"
+        self._queries = stream_events if isinstance(stream_events, int) else -1
+        self._pending: list[SimEvent] = []
+        self._next_malloc = MALLOC_BASE
+        self._next_virtual = VIRTUAL_BASE
+        self._next_handle = 1
+        self._starts: list[int] = []  # addresses of live ranges (mallocs and reservations), ascending
+        self._sizes: dict[int, int] = {}  # address → bytes as asked for
+        self._handles: dict[int, int] = {}  # handle → bytes
+        self._data: dict[int, np.ndarray[Any, np.dtype[np.uint8]]] = {}
+
+    def _round(self, nbytes: int) -> int:
+        return -(-nbytes // self.granularity) * self.granularity
+
+    def _take(self, nbytes: int) -> None:
+        if self.used + self._round(nbytes) > self.capacity:
+            raise OutOfMemoryError(f"CUDA error: out of memory ({nbytes} bytes on {self.name})")
+        self.used += self._round(nbytes)
+
+    def _place(self, size: int) -> int:
+        """The lowest gap of `size` bytes between the live allocations."""
+        address = MALLOC_BASE
+        for start in self._starts[bisect_right(self._starts, MALLOC_BASE - 1) :]:
+            if start - address >= size:
+                break
+            address = start + self._round(self._sizes[start])
+        return address
+
+    def malloc(self, nbytes: int) -> int:
+        """An address for `nbytes` bytes. Raises OutOfMemoryError when the device is full."""
+        self._take(nbytes)
+        size = self._round(nbytes)
+        address = self._place(size) if self._first_fit else self._next_malloc
+        self._next_malloc += size
+        insort(self._starts, address)
+        self._sizes[address] = nbytes
+        return address
+
+    def free(self, address: int) -> None:
+        """Give back what `malloc` returned."""
+        self.used -= self._round(self._sizes[address])
+        self._forget(address)
+
+    def _forget(self, address: int) -> None:
+        del self._sizes[address]
+        del self._starts[bisect_right(self._starts, address) - 1]
+        self._data.pop(address, None)
+
+    def mem_info(self) -> tuple[int, int]:
+        """(free, total) bytes."""
+        return max(self.capacity - self.used, 0), self.capacity
+
+    def buffer(self, address: int, nbytes: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
+        """A writable uint8 array of the device's data, made (as zeros) when first asked for."""
+        if not nbytes:
+            return np.empty(0, np.uint8)
+        index = bisect_right(self._starts, address) - 1
+        start = self._starts[index] if index >= 0 else 0
+        if index < 0 or address + nbytes > start + self._sizes[start]:
+            raise ArgumentValueError(f"no live memory of {self.name} at {address:#x} ({nbytes} bytes)")
+        if start not in self._data:
+            self._data[start] = _lazy_zeros(self._sizes[start])
+        return self._data[start][address - start : address - start + nbytes]
+
+    def synchronize(self) -> None:
+        """Finish all work."""
+        self.complete()
+
+    def record_event(self, stream: int) -> object:
+        """An event behind all work of `stream`."""
+        event = SimEvent(stream, self._queries, self._auto)
+        if not self._auto:
+            self._pending.append(event)
+        return event
+
+    def query_event(self, event: object) -> bool:
+        """Whether `event` is finished; each query counts where events finish by number of queries."""
+        assert isinstance(event, SimEvent)
+        if not event.done and self._queries >= 0:
+            event.done = event.queries_left == 0
+            event.queries_left -= 1
+        return event.done
+
+    def synchronize_event(self, event: object) -> None:
+        """Finish `event`."""
+        assert isinstance(event, SimEvent)
+        event.done = True
+
+    def complete(self, stream: int | None = None) -> None:
+        """All work recorded so far on `stream` (None: on every stream) is finished."""
+        for event in self._pending:
+            event.done = event.done or stream is None or event.stream == stream
+        self._pending = [event for event in self._pending if not event.done]
+
+    def reserve(self, nbytes: int) -> int:
+        """A virtual range; no capacity is used."""
+        address, self._next_virtual = self._next_virtual, self._next_virtual + self._round(nbytes)
+        insort(self._starts, address)
+        self._sizes[address] = nbytes
+        return address
+
+    def unreserve(self, address: int, nbytes: int) -> None:
+        """Give back a virtual range."""
+        self._forget(address)
+
+    def create(self, nbytes: int) -> int:
+        """A handle of physical memory. Raises OutOfMemoryError when the device is full."""
+        self._take(nbytes)
+        handle, self._next_handle = self._next_handle, self._next_handle + 1
+        self._handles[handle] = nbytes
+        return handle
+
+    def map(self, address: int, nbytes: int, handle: int) -> None:
+        """Put physical memory behind a part of a virtual range (the data of a range is made as a whole)."""
+
+    def unmap(self, address: int, nbytes: int, handle: int) -> None:
+        """Take it away again; mapped anew, it still holds what was written there."""
+        self.release(handle)
+
+    def release(self, handle: int) -> None:
+        """Give a handle back."""
+        self.used -= self._round(self._handles.pop(handle))
