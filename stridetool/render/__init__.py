@@ -1,1 +1,1 @@
-"""Reports to text, SVG and HTML. A report becomes blocks (`blocks.py`); plain, terminal and HTML writers lay them out."""
+"""Reports to text, SVG and HTML. A report becomes blocks (`blocks.py`), and a writer lays them out."""

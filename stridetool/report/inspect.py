@@ -23,7 +23,11 @@ class Consumer(msgspec.Struct, frozen=True):
 
 
 class TensorRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One tensor or array. Sizes and strides are in elements, `storage_offset` too; `nbytes` is logical."""
+    """One tensor or array. `nbytes` is logical: elements times item size, however many are stored.
+
+    Strides and `storage_offset` count steps of `stride_unit_bytes`: elements, so the item size, but for
+    arrays whose byte strides are no whole elements, where it is 1.
+    """
 
     name: str
     source: str | None = None
@@ -31,6 +35,7 @@ class TensorRow(msgspec.Struct, frozen=True, kw_only=True):
     device: str
     sizes: tuple[int, ...]
     strides: tuple[int, ...]
+    stride_unit_bytes: int
     storage_offset: int
     itemsize: int
     numel: int

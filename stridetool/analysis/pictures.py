@@ -1,0 +1,44 @@
+"""The strip of a storage with a lane per tensor, as numbers: work bounded by cells and intervals, not elements."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from stridetool.analysis.reach import Interval
+from stridetool.report.inspect import Picture
+
+CELLS = 64
+
+
+def picture(
+    storage: str, nbytes: int, tensors: Sequence[str], reaches: Sequence[Sequence[Interval]], cells: int = CELLS
+) -> Picture:
+    """At most `cells` cells of a power of two of bytes; per lane the share of each cell that is reached."""
+    width = cell_bytes(nbytes, cells)
+    count = -(-nbytes // width)
+    lanes = [_shares(reach, width, count, nbytes) for reach in reaches]
+    shared = tuple(sum(lane[j] > 0 for lane in lanes) for j in range(count))
+    return Picture(storage, width, tuple(tensors), tuple(map(tuple, lanes)), shared)
+
+
+def cell_bytes(nbytes: int, cells: int) -> int:
+    """The smallest power of two of bytes so that `nbytes` need at most `cells` cells."""
+    return 1 << max(0, (-(-nbytes // max(cells, 1)) - 1).bit_length())
+
+
+def _shares(reach: Sequence[Interval], width: int, count: int, nbytes: int) -> list[float]:
+    """The reached share of each cell; whole cells inside an interval are filled in one step."""
+    filled = [0] * count
+    for first, end in reach:
+        first, end = max(first, 0), min(end, nbytes)
+        if first >= end:
+            continue
+        low, high = first // width, (end - 1) // width
+        if low == high:
+            filled[low] += end - first
+            continue
+        filled[low] += (low + 1) * width - first
+        filled[high] += end - high * width
+        for cell in range(low + 1, high):
+            filled[cell] = width
+    return [round(n / min(width, nbytes - j * width), 4) for j, n in enumerate(filled)]

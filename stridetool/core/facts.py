@@ -1,0 +1,34 @@
+"""What any array is, whoever owns it: the value that `inspect` works from, without the array itself."""
+
+from __future__ import annotations
+
+import msgspec
+
+from stridetool.core.layout import Layout
+
+
+class ArrayFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """One array-like: where its memory is and how it is laid out.
+
+    `layout` is in steps of `unit` bytes: the item size, or 1 where byte strides are no whole elements
+    (a field of a structured array). `address` is that of the first byte of the storage (0: no memory);
+    `storage` is any key that is equal for arrays of one storage object.
+    """
+
+    name: str
+    library: str
+    dtype: str
+    itemsize: int
+    device: str
+    layout: Layout
+    unit: int
+    storage: int
+    address: int
+    storage_nbytes: int
+    readonly: bool = False
+    flags: tuple[str, ...] = ()  # requires_grad, is_view, conj, neg, …
+
+    @property
+    def data_address(self) -> int:
+        """The address of the element with index 0 everywhere (0 without memory)."""
+        return self.address + self.layout.offset * self.unit if self.address and self.layout.numel else 0
