@@ -1,0 +1,1 @@
+"""Runs the user's own script under the Trace key and keeps what it left: variables, operations, allocations."""
