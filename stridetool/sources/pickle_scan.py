@@ -159,11 +159,12 @@ def _allowed(code: int, position: int, allow: frozenset[int]) -> Opcode:
 
 def _memo_bound(size: int) -> tuple[int, int]:
     """(bytes, highest leading byte) of a memo index in a pickle of `size` bytes; C's unpickler allocates up to it."""
-    width = min(4, max(1, (size.bit_length() + 7) // 8))
-    return width, min(255, size >> 8 * (width - 1))
+    bits = min(32, max(1, size.bit_length()))
+    width = (bits + 7) // 8
+    return width, (1 << bits - 8 * (width - 1)) - 1
 
 
-@functools.lru_cache(maxsize=8)
+@functools.lru_cache(maxsize=64)  # 32 memo bounds for each set of opcodes
 def _harmless(allow: frozenset[int], memo_width: int, memo_top: int) -> re.Pattern[bytes]:
     """Matches the longest run of opcodes whose arguments are bounded by their form: no look at them is needed."""
     apart = {CODES[name] for name in ("STOP", "STACK_GLOBAL", "LONG4", "LONG_BINPUT")}
