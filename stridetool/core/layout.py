@@ -15,10 +15,13 @@ import msgspec
 from stridetool.core import formats, overlap, view_rule
 from stridetool.core.shapes import (
     Ints,
-    checked_numel,
     contiguous_strides,
+    flatten_sizes,
     format_strides,
     infer_shape,
+    movedim_order,
+    permute_order,
+    unflatten_sizes,
     wrap_dim,
     wrap_unique_dims,
 )
@@ -165,29 +168,11 @@ class Layout(msgspec.Struct, frozen=True, gc=False):
 
     def flatten_sizes(self, start_dim: int = 0, end_dim: int = -1) -> Ints:
         """Sizes that `flatten` gives; with start == end they are `sizes`, and torch returns the tensor itself."""
-        start, end = wrap_dim(start_dim, len(self.sizes)), wrap_dim(end_dim, len(self.sizes))
-        if start > end:
-            raise TensorError("flatten() has invalid args: start_dim cannot come after end_dim")
-        if not self.sizes:
-            return (1,)
-        return (*self.sizes[:start], prod(self.sizes[start : end + 1]), *self.sizes[end + 1 :])
+        return flatten_sizes(self.sizes, start_dim, end_dim)
 
     def unflatten_sizes(self, dim: int, sizes: Sequence[int]) -> Ints:
         """Sizes after `unflatten`: one dimension given as `sizes`, which may hold one -1."""
-        dim = wrap_dim(dim, len(self.sizes))
-        if not sizes:
-            raise TensorError("unflatten: sizes must be non-empty")
-        try:
-            wrap_dim(dim, len(self.sizes), scalar=False)
-            inferred = infer_shape(sizes, self.sizes[dim])
-        except (TensorError, DimensionError) as error:
-            if "is invalid for input of size" not in error.message:
-                raise TensorError(f"unflatten got an unexpected error:\n{error.message}") from error
-            raise TensorError(
-                f"unflatten: Provided sizes {list(sizes)} don't multiply up to the size of dim {dim} "
-                f"({self.sizes[dim]}) in the input tensor"
-            ) from error
-        return (*self.sizes[:dim], *inferred, *self.sizes[dim + 1 :])
+        return unflatten_sizes(self.sizes, dim, sizes)
 
     # Order of dimensions
 
@@ -204,38 +189,15 @@ class Layout(msgspec.Struct, frozen=True, gc=False):
 
     def permute(self, dims: Sequence[int]) -> Layout:
         """Dimension i of the result is dimension dims[i] of this one."""
-        ndim = len(self.sizes)
-        if len(dims) != ndim:
-            raise TensorError(
-                "permute(sparse_coo): number of dimensions in the tensor input does not match the length of the "
-                f"desired ordering of dimensions i.e. input.dim() = {ndim} is not equal to len(dims) = {len(dims)}"
-            )
-        order = [wrap_dim(d, ndim) for d in dims]
-        if len(set(order)) != ndim:
-            raise TensorError("permute(): duplicate dims are not allowed.")
-        return self._ordered(order)
-
-    def _ordered(self, order: Sequence[int]) -> Layout:
-        sizes, strides = self.sizes, self.strides
-        return Layout(tuple([sizes[d] for d in order]), tuple([strides[d] for d in order]), self.offset)
+        return self._ordered(permute_order(dims, len(self.sizes)))
 
     def movedim(self, source: Sequence[int], destination: Sequence[int]) -> Layout:
         """Dimensions `source` go to the places `destination`; the others keep their order."""
-        ndim = len(self.sizes)
-        if len(source) != len(destination):
-            raise TensorError(
-                f"movedim: Invalid source or destination dims: source ({list(source)} dims) should contain the same "
-                f"number of dims as destination ({list(destination)} dims)"
-            )
-        places = {}
-        for name, dims in (("source", source), ("destination", destination)):
-            places[name] = [wrap_dim(d, ndim) for d in dims]
-        for name, dims in (("source", source), ("destination", destination)):
-            if len(set(places[name])) != len(dims):
-                raise TensorError(f"movedim: repeated dim in `{name}` ({list(dims)})")
-        target = dict(zip(places["destination"], places["source"], strict=True))
-        others = iter([d for d in range(ndim) if d not in places["source"]])
-        return self._ordered([target[d] if d in target else next(others) for d in range(ndim)])
+        return self._ordered(movedim_order(source, destination, len(self.sizes)))
+
+    def _ordered(self, dims: Sequence[int]) -> Layout:
+        sizes, strides = self.sizes, self.strides
+        return Layout(tuple([sizes[d] for d in dims]), tuple([strides[d] for d in dims]), self.offset)
 
     # Parts
 
@@ -303,11 +265,8 @@ class Layout(msgspec.Struct, frozen=True, gc=False):
         """Without the dimensions of size 1, or without those of `dims` that have size 1."""
         sizes = self.sizes
         if dims is None:
-            gone = range(len(sizes))
-        elif isinstance(dims, int):
-            gone = (wrap_dim(dims, len(sizes)),)
-        else:
-            gone = wrap_unique_dims(dims, len(sizes))
+            return self._ordered([d for d in range(len(sizes)) if sizes[d] != 1])
+        gone = wrap_unique_dims((dims,) if isinstance(dims, int) else dims, len(sizes))
         return self._ordered([d for d in range(len(sizes)) if sizes[d] != 1 or d not in gone])
 
     def unsqueeze(self, dim: int) -> Layout:
@@ -322,36 +281,8 @@ class Layout(msgspec.Struct, frozen=True, gc=False):
 
         `type_name` is what torch's message about too few sizes calls the tensor.
         """
-        old = list(self.sizes)
-        extra = len(sizes) - len(old)
-        if extra < 0:
-            raise TensorError(
-                f"expand({type_name}{{{old}}}, size={list(sizes)}): the number of sizes provided ({len(sizes)}) must "
-                f"be greater or equal to the number of dimensions in the tensor ({len(old)})"
-            )
-        if not old:
-            checked_numel(sizes)
-            return Layout(tuple(sizes), (0,) * len(sizes), self.offset)
-        new_sizes, new_strides = list(sizes), [0] * len(sizes)
-        for d in range(len(sizes) - 1, -1, -1):
-            size = old[d - extra] if d >= extra else 1
-            stride = self.strides[d - extra] if d >= extra else new_sizes[d + 1] * new_strides[d + 1]
-            if new_sizes[d] == -1:
-                if d < extra:
-                    raise TensorError(
-                        f"The expanded size of the tensor (-1) isn't allowed in a leading, non-existing dimension {d}"
-                    )
-                new_sizes[d] = size
-            if size != new_sizes[d]:
-                if size != 1:
-                    raise TensorError(
-                        f"The expanded size of the tensor ({new_sizes[d]}) must match the existing size ({size}) at "
-                        f"non-singleton dimension {d}.  Target sizes: {list(sizes)}.  Tensor sizes: {old}"
-                    )
-                stride = 0
-            new_strides[d] = stride
-        checked_numel(new_sizes)
-        return Layout(tuple(new_sizes), tuple(new_strides), self.offset)
+        new_sizes, new_strides = view_rule.expand(self.sizes, self.strides, sizes, type_name)
+        return Layout(new_sizes, new_strides, self.offset)
 
     def unfold(self, dim: int, size: int, step: int) -> Layout:
         """Windows of `size`, `step` apart, along one dimension; a last dimension runs within the window."""
@@ -376,33 +307,14 @@ class Layout(msgspec.Struct, frozen=True, gc=False):
     # Another size of element
 
     def view_dtype(self, old_itemsize: int, new_itemsize: int, old_name: str = "old", new_name: str = "new") -> Layout:
-        """The same bytes as elements of another size (in bytes); the names are torch's of the two types.
-
-        Raises TensorError, in torch's order of checks. The stride test is literal: even a last dimension of size 1
-        must have stride 1.
-        """
+        """The same bytes as elements of another size (in bytes); the names are torch's of the two types."""
         if old_itemsize == new_itemsize:
             return self
         differ = f"to view {old_name} as {new_name} (different element sizes)"
         if not self.sizes:
             raise TensorError(f"self.dim() cannot be 0 {differ}")
-        if new_itemsize > old_itemsize:
-            return self._with_larger_elements(new_itemsize // old_itemsize, differ)
-        if self.strides[-1] != 1:
-            raise TensorError(f"self.stride(-1) must be 1 {differ}, but got {self.strides[-1]}")
-        ratio = old_itemsize // new_itemsize
-        strides = (*(s * ratio for s in self.strides[:-1]), 1)
-        return Layout((*self.sizes[:-1], self.sizes[-1] * ratio), strides, self.offset * ratio)
-
-    def _with_larger_elements(self, ratio: int, differ: str) -> Layout:
-        checks = [("size(-1)", self.sizes[-1]), ("storage_offset()", self.offset)]
-        for name, value in checks:
-            if value % ratio:
-                raise TensorError(f"self.{name} must be divisible by {ratio} {differ}, but got {value}")
-        if self.strides[-1] != 1:
-            raise TensorError(f"self.stride(-1) must be 1 {differ}, but got {self.strides[-1]}")
-        for d, stride in enumerate(self.strides[:-1]):
-            if stride % ratio:
-                raise TensorError(f"self.stride({d}) must be divisible by {ratio} {differ}, but got {stride}")
-        strides = (*(s // ratio for s in self.strides[:-1]), 1)
-        return Layout((*self.sizes[:-1], self.sizes[-1] // ratio), strides, self.offset // ratio)
+        if old_itemsize > new_itemsize:
+            cast, ratio = view_rule.as_smaller_elements, old_itemsize // new_itemsize
+        else:
+            cast, ratio = view_rule.as_larger_elements, new_itemsize // old_itemsize
+        return Layout(*cast(self.sizes, self.strides, self.offset, ratio, differ))

@@ -89,6 +89,62 @@ def infer_shape(shape: Sequence[int], numel: int) -> Ints:
     return (*shape[:free], numel // rest, *shape[free + 1 :])
 
 
+def flatten_sizes(sizes: Ints, start_dim: int, end_dim: int) -> Ints:
+    """`sizes` with the dimensions from `start_dim` to `end_dim` as one; a 0-d tensor becomes (1,)."""
+    start, end = wrap_dim(start_dim, len(sizes)), wrap_dim(end_dim, len(sizes))
+    if start > end:
+        raise TensorError("flatten() has invalid args: start_dim cannot come after end_dim")
+    return (*sizes[:start], prod(sizes[start : end + 1]), *sizes[end + 1 :])
+
+
+def unflatten_sizes(sizes: Ints, dim: int, parts: Sequence[int]) -> Ints:
+    """`sizes` with one dimension given as `parts`, which may hold one -1."""
+    dim = wrap_dim(dim, len(sizes))
+    if not parts:
+        raise TensorError("unflatten: sizes must be non-empty")
+    try:
+        wrap_dim(dim, len(sizes), scalar=False)
+        inferred = infer_shape(parts, sizes[dim])
+    except (TensorError, DimensionError) as error:
+        if "is invalid for input of size" not in error.message:
+            raise TensorError(f"unflatten got an unexpected error:\n{error.message}") from error
+        raise TensorError(
+            f"unflatten: Provided sizes {list(parts)} don't multiply up to the size of dim {dim} ({sizes[dim]}) in "
+            "the input tensor"
+        ) from error
+    return (*sizes[:dim], *inferred, *sizes[dim + 1 :])
+
+
+def permute_order(dims: Sequence[int], ndim: int) -> list[int]:
+    """`dims` wrapped; TensorError unless they name each of `ndim` dimensions once."""
+    if len(dims) != ndim:
+        raise TensorError(
+            "permute(sparse_coo): number of dimensions in the tensor input does not match the length of the desired "
+            f"ordering of dimensions i.e. input.dim() = {ndim} is not equal to len(dims) = {len(dims)}"
+        )
+    order = [wrap_dim(d, ndim) for d in dims]
+    if len(set(order)) != ndim:
+        raise TensorError("permute(): duplicate dims are not allowed.")
+    return order
+
+
+def movedim_order(source: Sequence[int], destination: Sequence[int], ndim: int) -> list[int]:
+    """The permutation that brings `source` to the places `destination` and keeps the order of the others."""
+    if len(source) != len(destination):
+        raise TensorError(
+            f"movedim: Invalid source or destination dims: source ({list(source)} dims) should contain the same "
+            f"number of dims as destination ({list(destination)} dims)"
+        )
+    moved = [wrap_dim(d, ndim) for d in source]
+    places = [wrap_dim(d, ndim) for d in destination]
+    for name, given, wrapped in (("source", source, moved), ("destination", destination, places)):
+        if len(set(wrapped)) != len(wrapped):
+            raise TensorError(f"movedim: repeated dim in `{name}` ({list(given)})")
+    target = dict(zip(places, moved, strict=True))
+    others = iter([d for d in range(ndim) if d not in moved])
+    return [target[d] if d in target else next(others) for d in range(ndim)]
+
+
 def contiguous_strides(sizes: Sequence[int]) -> Ints:
     """C order. A size of 0 counts as 1 in the running product, as in torch: (2, 0, 3) gives (3, 3, 1)."""
     strides = [1] * len(sizes)

@@ -1,4 +1,4 @@
-"""When can a tensor be seen under another shape without a copy? torch's rule, and what stands in the way.
+"""When can a tensor be seen under another shape or element size without a copy? torch's rules, and what is in the way.
 
 Dimensions are merged from the last to the first into *runs*: a dimension joins the run inside it when its stride is
 the run's length times the run's stride. Inside a run elements are evenly spaced, so a run may be split anyhow; a new
@@ -7,11 +7,13 @@ dimension that straddles the boundary of two runs makes the view impossible.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 
 import msgspec
 
-from stridetool.core.shapes import Ints, contiguous_strides
+from stridetool.core.shapes import Ints, checked_numel, contiguous_strides
+from stridetool.errors import TensorError
 
 
 class Run(msgspec.Struct, frozen=True):
@@ -134,3 +136,65 @@ def view_blocker(sizes: Ints, strides: Ints, shape: Ints) -> ViewBlocker | None:
             new_dim = min(d for numel, d in kept.items() if numel < inner_numel) - 1
             boundaries.append(Boundary(outer, strides[outer], run.size * run.stride, inner_numel, new_dim))
     return ViewBlocker(shape, tuple(reversed(runs)), tuple(boundaries)) if boundaries else None
+
+
+def expand(sizes: Ints, strides: Ints, shape: Sequence[int], type_name: str) -> tuple[Ints, Ints]:
+    """Sizes and strides under a shape that repeats dimensions of size 1 (stride 0) and adds dimensions in front.
+
+    -1 keeps a size. Raises TensorError in torch's words; `type_name` is what they call the tensor.
+    """
+    extra = len(shape) - len(sizes)
+    if extra < 0:
+        raise TensorError(
+            f"expand({type_name}{{{list(sizes)}}}, size={list(shape)}): the number of sizes provided ({len(shape)}) "
+            f"must be greater or equal to the number of dimensions in the tensor ({len(sizes)})"
+        )
+    new_sizes, new_strides = list(shape), [0] * len(shape)
+    for d in range(len(shape) - 1, -1, -1) if sizes else ():
+        if d >= extra:
+            size, stride = sizes[d - extra], strides[d - extra]
+        else:
+            size, stride = 1, new_sizes[d + 1] * new_strides[d + 1]
+        if shape[d] == -1 and d < extra:
+            raise TensorError(
+                f"The expanded size of the tensor (-1) isn't allowed in a leading, non-existing dimension {d}"
+            )
+        if shape[d] not in (-1, size) and size != 1:
+            raise TensorError(
+                f"The expanded size of the tensor ({shape[d]}) must match the existing size ({size}) at non-singleton "
+                f"dimension {d}.  Target sizes: {list(shape)}.  Tensor sizes: {list(sizes)}"
+            )
+        kept = shape[d] in (-1, size)
+        new_sizes[d], new_strides[d] = (size, stride) if kept else (shape[d], 0)
+    checked_numel(new_sizes)
+    return tuple(new_sizes), tuple(new_strides)
+
+
+def as_smaller_elements(sizes: Ints, strides: Ints, offset: int, ratio: int, differ: str) -> tuple[Ints, Ints, int]:
+    """Sizes, strides and offset of the same bytes in elements `ratio` times smaller.
+
+    Raises TensorError that ends in `differ`, torch's naming of the two types, unless the last stride is 1: literally,
+    even for a last dimension of size 1.
+    """
+    _check_last_stride(strides, differ)
+    return (*sizes[:-1], sizes[-1] * ratio), (*(s * ratio for s in strides[:-1]), 1), offset * ratio
+
+
+def as_larger_elements(sizes: Ints, strides: Ints, offset: int, ratio: int, differ: str) -> tuple[Ints, Ints, int]:
+    """Sizes, strides and offset of the same bytes in elements `ratio` times larger; checks in torch's order."""
+    _check_multiple("size(-1)", sizes[-1], ratio, differ)
+    _check_multiple("storage_offset()", offset, ratio, differ)
+    _check_last_stride(strides, differ)
+    for d, stride in enumerate(strides[:-1]):
+        _check_multiple(f"stride({d})", stride, ratio, differ)
+    return (*sizes[:-1], sizes[-1] // ratio), (*(s // ratio for s in strides[:-1]), 1), offset // ratio
+
+
+def _check_last_stride(strides: Ints, differ: str) -> None:
+    if strides[-1] != 1:
+        raise TensorError(f"self.stride(-1) must be 1 {differ}, but got {strides[-1]}")
+
+
+def _check_multiple(name: str, value: int, ratio: int, differ: str) -> None:
+    if value % ratio:
+        raise TensorError(f"self.{name} must be divisible by {ratio} {differ}, but got {value}")
