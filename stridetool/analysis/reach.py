@@ -56,7 +56,8 @@ def reached_bytes(parts: Sequence[list[Interval] | None]) -> int | None:
 
 def _blocks(layout: Layout, unit: int, itemsize: int) -> tuple[int, int, list[tuple[int, int]]]:
     """(first byte, bytes of one solid block, [(count, byte stride)] of the loops over it), outermost first."""
-    start, block, loops = layout.offset * unit, itemsize, []
+    start, block = layout.offset * unit, itemsize
+    loops: list[tuple[int, int]] = []
     dims = [(abs(s) * unit, n, s < 0) for n, s in zip(layout.sizes, layout.strides, strict=True) if n > 1 and s]
     for stride, size, backwards in sorted(dims):
         if backwards:

@@ -10,16 +10,8 @@ from stridetool.analysis.pictures import CELLS, picture
 from stridetool.analysis.reach import Interval, byte_intervals, reached_bytes
 from stridetool.analysis.rows import tensor_row
 from stridetool.analysis.sharing import Region, regions
-from stridetool.core.facts import ArrayFacts
+from stridetool.core.facts import ArrayFacts, HiddenStorage
 from stridetool.report.inspect import Picture, StorageRow, TensorRow
-
-
-class HiddenStorage(msgspec.Struct, frozen=True):
-    """A storage that is alive though no variable names a tensor of it, and who holds it."""
-
-    nbytes: int
-    device: str
-    held_by: tuple[str, ...]
 
 
 class Tables(msgspec.Struct, frozen=True):
@@ -35,17 +27,24 @@ def tables(
     sources: Sequence[str | None],
     hidden: Sequence[HiddenStorage] = (),
     cells: int = CELLS,
+    first_storage: int = 0,
 ) -> Tables:
-    """Rows for `arrays`, each from the source of the same index; storages in order of appearance, then `hidden`."""
+    """Rows for `arrays`, each from the source of the same index.
+
+    Storages are numbered from `first_storage` on in order of appearance, `hidden` ones last. Pictures have at
+    most `cells` cells.
+    """
     found = regions(arrays)
-    storage_of = {index: f"s{n}" for n, region in enumerate(found) for index in region.members}
+    names = [f"s{first_storage + n}" for n in range(len(found) + len(hidden))]
+    storage_of = {index: name for name, region in zip(names, found, strict=False) for index in region.members}
     rows = tuple(
         tensor_row(facts, storage_of[i], source) for i, (facts, source) in enumerate(zip(arrays, sources, strict=True))
     )
     reaches = [byte_intervals(facts.layout, facts.unit, facts.itemsize) for facts in arrays]
-    storages = [_storage(f"s{n}", region, arrays, reaches) for n, region in enumerate(found)]
-    storages += [_hidden(f"s{len(found) + n}", storage) for n, storage in enumerate(hidden)]
-    pictures = (_picture(f"s{n}", region, arrays, reaches, cells) for n, region in enumerate(found) if region.nbytes)
+    visible = list(zip(names, found, strict=False))
+    storages = [_storage(name, region, arrays, reaches) for name, region in visible]
+    storages += [_hidden(name, storage) for name, storage in zip(names[len(found) :], hidden, strict=True)]
+    pictures = (_picture(name, region, arrays, reaches, cells) for name, region in visible if region.nbytes)
     return Tables(rows, tuple(storages), tuple(pictures))
 
 

@@ -18,9 +18,7 @@ OutputPath = Annotated[
 ]
 ForceFlag = Annotated[bool, typer.Option("--force", help="Overwrite the file of -o.")]
 ColorOption = Annotated[ColorMode, typer.Option("--color", help="Colour in the text.")]
-TopOption = Annotated[
-    int | None, typer.Option("--top", min=0, help="Keep the first N rows.", show_default=False)
-]
+TopOption = Annotated[int | None, typer.Option("--top", min=0, help="Keep the first N rows.", show_default=False)]
 SortOption = Annotated[
     str | None, typer.Option("--sort", help="Order of the rows; the command's own keys.", show_default=False)
 ]

@@ -55,9 +55,7 @@ class Output:
             path = None
         chosen = chosen or formats[0]
         if chosen not in formats:
-            raise UsageError(
-                f"cannot write format {chosen}", hint=f"this command writes {', '.join(formats)}"
-            )
+            raise UsageError(f"cannot write format {chosen}", hint=f"this command writes {', '.join(formats)}")
         return cls(chosen, path, path is None and _wants_color(color))
 
     def write(self, chunks: Iterable[str]) -> None:

@@ -1,4 +1,4 @@
-"""What any array is, whoever owns it: the value that `inspect` works from, without the array itself."""
+"""What any array or storage is, whoever owns it: the values that `inspect` works from, without the memory itself."""
 
 from __future__ import annotations
 
@@ -32,3 +32,11 @@ class ArrayFacts(msgspec.Struct, frozen=True, kw_only=True):
     def data_address(self) -> int:
         """The address of the element with index 0 everywhere (0 without memory)."""
         return self.address + self.layout.offset * self.unit if self.address and self.layout.numel else 0
+
+
+class HiddenStorage(msgspec.Struct, frozen=True):
+    """A storage that is alive though no variable names a tensor of it, and the paths that hold it."""
+
+    nbytes: int
+    device: str
+    held_by: tuple[str, ...]

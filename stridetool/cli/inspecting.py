@@ -1,0 +1,166 @@
+"""What `inspect` does with its options: targets to reports, one report out of them, and the way it is written."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from stridetool.cli.output import Output, terminal_width
+from stridetool.cli.targets import Target, open_target
+from stridetool.errors import UsageError
+from stridetool.report.documents import to_json
+from stridetool.report.envelope import Envelope, Finding, envelope
+from stridetool.report.inspect import InspectReport, Source
+
+if TYPE_CHECKING:
+    from stridetool.programs.run import Run
+
+FAILED = 1
+_LABELS = 30  # columns that a strip leaves for names
+
+
+@dataclass(frozen=True, slots=True)
+class Inspection:
+    """The options of `inspect`."""
+
+    targets: tuple[str, ...] = ()
+    expressions: tuple[str, ...] = ()
+    alias_torch: bool = False
+    tensors: tuple[str, ...] = ()
+    table: bool = False
+    copies_only: bool = False
+    fail_on: tuple[str, ...] = ()
+    arguments: str = ""
+    ascii_only: bool = False
+    sort: str | None = None
+    top: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One target's share of the report; `failure` is what to say on stderr when its program did not end well."""
+
+    report: InspectReport
+    findings: tuple[Finding, ...]
+    failure: tuple[str, str | None] | None = None
+
+
+def run_inspection(request: Inspection, where: Output) -> None:
+    """Inspect, write, and end with the exit code that the findings and the scripts ask for."""
+    from stridetool.analysis.findings import fails
+    from stridetool.analysis.merge import merged
+
+    cells = 64 if where.format == "json" else max(16, min(terminal_width(), 200) - _LABELS)
+    with ExitStack() as stack:
+        parts = list(_parts(request, where, cells, stack))
+        report = merged([part.report for part in parts])
+        findings = tuple(finding for part in parts for finding in part.findings)
+        where.write(_text(envelope("inspect", report, findings), request, where))
+    failures = [part.failure for part in parts if part.failure is not None]
+    for message, hint in failures:
+        print(f"stride-tool: error: {message}" + (f"\n  hint: {hint}" if hint else ""), file=sys.stderr)
+    stopped = [condition for condition in request.fail_on if fails(condition, report, findings)]
+    for condition in stopped:
+        print(f"stride-tool: --fail-on {condition}: found", file=sys.stderr)
+    if failures or stopped:
+        raise typer.Exit(FAILED)
+
+
+def _parts(request: Inspection, where: Output, cells: int, stack: ExitStack) -> Iterator[Part]:
+    if not request.targets and not request.expressions:
+        raise UsageError("nothing to inspect", hint="name a script or a file, or give an expression with -e")
+    targets = [open_target(text, stack) for text in request.targets]
+    files = [target.path for target in targets if not target.is_script]
+    first_storage = 0
+    if files:
+        part = _file_part(files, request)
+        first_storage = len(part.report.storages)
+        yield part
+    scripts: list[Target | None] = [target for target in targets if target.is_script]
+    for script in scripts or ([None] if request.expressions else []):
+        part = _program_part(script, request, where, cells, first_storage)
+        first_storage += len(part.report.storages)
+        yield part
+
+
+def _file_part(paths: list[Path], request: Inspection) -> Part:
+    from stridetool.analysis.files import file_report
+    from stridetool.sources import open_tensor_file
+
+    report, findings = file_report([open_tensor_file(path) for path in paths])
+    return Part(report, tuple(findings))
+
+
+def _program_part(script: Target | None, request: Inspection, where: Output, cells: int, first_storage: int) -> Part:
+    """Run one script (or the expressions alone) and describe what it left."""
+    from stridetool.analysis.programs import program_report
+    from stridetool.analysis.selection import select
+    from stridetool.programs.run import Options, run_program
+    from stridetool.programs.script import read_script
+
+    options = Options(
+        alias_torch=request.alias_torch,
+        quiet_stdout=where.format != "text" and where.path is None,
+        arguments=tuple(shlex.split(request.arguments)),
+        expressions=request.expressions,
+        **({} if request.top is None else {"kept_operations": request.top}),
+    )
+    text = read_script(script.path) if script is not None else None
+    run = run_program(text, script.path if script is not None and script.name is None else None, options)
+    source = Source("script", str(script)) if script is not None else Source("expression", None)
+    recorder = run.recorder
+    report, findings = program_report(
+        source,
+        select(run.arrays, request.tensors) if request.tensors else run.arrays,
+        run.hidden,
+        recorder.records,
+        names=run.serials,
+        set_by=recorder.set_by,
+        operations=recorder.total,
+        copied_bytes=recorder.copied_bytes,
+        cells=cells,
+        first_storage=first_storage,
+    )
+    return Part(report, findings, _failure(run, str(script or "the expression")))
+
+
+def _failure(run: Run, name: str) -> tuple[str, str | None] | None:
+    failure = run.outcome.failure
+    if failure is not None:
+        return f"cannot finish {name}: {failure.type}: {failure.message} ({failure.where})", failure.hint
+    status = run.outcome.exit_status
+    return (f"cannot finish {name}: it called sys.exit({status})", None) if status else None
+
+
+def _table(document: Envelope[InspectReport], request: Inspection, where: Output) -> Iterator[str]:
+    """The table of elements, streamed: its first line does not wait for the last."""
+    from stridetool.analysis.index_table import index_table
+    from stridetool.render.index_table import table_json, table_text
+
+    rows = islice(index_table(document.report.tensors), request.top)
+    return table_text(rows) if where.format == "text" else table_json(rows)
+
+
+def _text(document: Envelope[InspectReport], request: Inspection, where: Output) -> Iterable[str]:
+    """The document in the chosen format, in chunks."""
+    if request.table:
+        return _table(document, request, where)
+    if where.format == "json":
+        return [to_json(document)]
+    from stridetool.render.svg import inspect_svg
+
+    if where.format == "svg":
+        return inspect_svg(document)
+    from stridetool.cli.present import text_of
+    from stridetool.render.inspect_text import inspect_blocks
+
+    blocks = inspect_blocks(document, ascii_only=request.ascii_only)
+    return text_of("stride-tool inspect", blocks, where, inspect_svg(document))

@@ -1,0 +1,23 @@
+"""Blocks to the text, the page or the terminal that the options ask for."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator
+
+from stridetool.cli.output import Output, terminal_width
+from stridetool.render.blocks import Block
+from stridetool.render.plain import write_plain
+
+
+def text_of(title: str, blocks: Iterable[Block], where: Output, picture: Iterable[str] = ()) -> Iterator[str]:
+    """HTML where it was asked for; else text: through Rich on a terminal, plain and at full width elsewhere."""
+    if where.format == "html":
+        from stridetool.render.html import write_html
+
+        return write_html(title, blocks, picture)
+    if where.path is None and sys.stdout.isatty():
+        from stridetool.render.terminal import write_terminal
+
+        return write_terminal(blocks, terminal_width(), color=where.color)
+    return write_plain(blocks, color=where.color)

@@ -1,0 +1,75 @@
+"""The targets of a command: files, or what comes through a pipe; content decides what each is."""
+
+from __future__ import annotations
+
+import difflib
+import shutil
+import sys
+import tempfile
+from contextlib import ExitStack
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+from stridetool.errors import InputError
+
+STDIN = "<stdin>"
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What to inspect: a file, its name when that is not its path, and whether it is to be run."""
+
+    path: Path
+    name: str | None
+    is_script: bool
+
+    def __str__(self) -> str:
+        return self.name or str(self.path)
+
+
+def open_target(text: str, stack: ExitStack) -> Target:
+    """A path, or `-`: what comes through the pipe, as a file (readers seek) that goes with `stack`.
+
+    Raises InputError when there is no such file, with names that are nearly right.
+    """
+    if text != "-":
+        path = Path(text)
+        return Target(path, None, (path.suffix == ".py" and not _is_tensor_file(path)) or _has_shebang(path))
+    file = stack.enter_context(tempfile.NamedTemporaryFile(prefix="stride-tool-"))  # noqa: SIM115  the stack closes it
+    shutil.copyfileobj(sys.stdin.buffer, file)
+    file.flush()
+    path = Path(file.name)
+    return Target(path, STDIN, not _is_tensor_file(path))
+
+
+def _is_tensor_file(path: Path) -> bool:
+    """By content: a tensor file under the name of a script is no script."""
+    from stridetool.sources.detect import detect
+
+    return detect(_head(path)) is not None
+
+
+def _has_shebang(path: Path) -> bool:
+    first = _head(path).partition(b"\n")[0]
+    return first.startswith(b"#!") and b"python" in first
+
+
+def _head(path: Path) -> bytes:
+    """The first bytes of a file (none of a directory)."""
+    if path.is_dir():
+        return b""
+    try:
+        with path.open("rb") as file:
+            return file.read(512)
+    except OSError as error:
+        near = difflib.get_close_matches(path.name, _names_beside(path), n=3)
+        hint = f"did you mean {', '.join(near)}?" if near else None
+        raise InputError(f"cannot read {path}: {error.strerror}", hint=hint) from error
+
+
+def _names_beside(path: Path) -> list[str]:
+    try:
+        return [entry.name for entry in islice(path.parent.iterdir(), 10_000)]
+    except OSError:
+        return []

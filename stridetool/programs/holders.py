@@ -1,0 +1,93 @@
+"""Who keeps a storage alive when no variable names a tensor of it: a container, a closure, a graph, a cycle."""
+
+from __future__ import annotations
+
+import gc
+import types
+import weakref
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from stridetool.core.storage import Storage
+from stridetool.core.tensor import Tensor
+
+MAX_OBJECTS = 200_000
+_MAX_HOLDERS = 3
+_LEAVES = (str, bytes, int, float, complex, bool, type(None), types.ModuleType, types.CodeType)
+
+CYCLE = "a reference cycle (gc.collect() frees it)"
+UNKNOWN = "something that no variable leads to"
+
+
+def holders(namespace: Mapping[str, Any], storages: Sequence[weakref.ref[Storage]]) -> dict[int, tuple[str, ...]]:
+    """Storage serial → the paths that hold it, such as `cache['last']` or `graph of loss`.
+
+    Walks at most `MAX_OBJECTS` objects from the variables of `namespace`. What they do not lead to is in a
+    reference cycle when a collection frees it, which this function tries last.
+    """
+    found: dict[int, list[str]] = {serial: [] for serial in _alive(storages)}
+    for serial, path in _walk(namespace):
+        paths = found.get(serial)
+        if paths is not None and len(paths) < _MAX_HOLDERS:
+            paths.append(path)
+    if not all(found.values()):
+        gc.collect()
+    alive = _alive(storages)
+    return {serial: tuple(paths) or (UNKNOWN if serial in alive else CYCLE,) for serial, paths in found.items()}
+
+
+def _alive(storages: Sequence[weakref.ref[Storage]]) -> set[int]:
+    return {serial for serial in map(_serial, storages) if serial}
+
+
+def _serial(storage: weakref.ref[Storage]) -> int:
+    """The serial of a storage that is still there, else 0; no reference to it stays behind."""
+    target = storage()
+    return target.serial if target is not None else 0
+
+
+def _walk(namespace: Mapping[str, Any]) -> Iterator[tuple[int, str]]:
+    """The serial of every storage that the variables lead to, nearest first, with the path to it."""
+    queue: deque[tuple[Any, str]] = deque((v, k) for k, v in namespace.items() if not k.startswith("__"))
+    seen: set[int] = set()
+    while queue and len(seen) < MAX_OBJECTS:
+        value, path = queue.popleft()
+        if isinstance(value, _LEAVES) or id(value) in seen:
+            continue
+        seen.add(id(value))
+        if isinstance(value, Storage):
+            yield value.serial, path
+        else:
+            queue.extend(_children(value, path))
+
+
+def _children(value: Any, path: str) -> Iterable[tuple[Any, str]]:
+    if isinstance(value, Tensor):
+        return ((value.untyped_storage(), path), (value.grad_fn, f"graph of {path}"))
+    if isinstance(value, dict):
+        return ((item, f"{path}[{_short(key)}]") for key, item in list(value.items()))
+    if isinstance(value, list | tuple | deque):
+        return ((item, f"{path}[{i}]") for i, item in enumerate(value))
+    if isinstance(value, types.FunctionType):
+        return _of_function(value, path)
+    if hasattr(value, "__dict__") and not (isinstance(value, type) and value.__module__ != "__main__"):
+        return ((item, f"{path}.{name}") for name, item in list(vars(value).items()))
+    if isinstance(value, type):
+        return ()
+    return ((item, path) for item in gc.get_referents(value))
+
+
+def _of_function(function: types.FunctionType, path: str) -> Iterator[tuple[Any, str]]:
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=False):
+        try:
+            yield cell.cell_contents, f"{path} (closure over {name})"
+        except ValueError:  # the cell is empty
+            continue
+    for default in function.__defaults__ or ():
+        yield default, f"{path} (a default argument)"
+
+
+def _short(key: object) -> str:
+    text = repr(key) if isinstance(key, str | int | float | bool | tuple) else type(key).__name__
+    return text if len(text) <= 40 else text[:39] + "…"

@@ -1,0 +1,128 @@
+"""From a script or an expression to what it left: arrays, records and hidden storages."""
+
+from __future__ import annotations
+
+import gc
+import types
+import weakref
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from stridetool.core import trace
+from stridetool.core.facts import ArrayFacts, HiddenStorage
+from stridetool.core.storage import Storage
+from stridetool.programs import script
+from stridetool.programs.holders import holders
+from stridetool.programs.recorder import KEPT_OPERATIONS, Recorder
+from stridetool.sources.arrays import array_facts
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What one program did: its arrays by name, the tensors' serials, the recorded operations, how it ended."""
+
+    arrays: tuple[ArrayFacts, ...]
+    serials: Mapping[int, str]
+    recorder: Recorder
+    hidden: tuple[HiddenStorage, ...]
+    outcome: script.Outcome
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How programs are run."""
+
+    alias_torch: bool = False
+    quiet_stdout: bool = False
+    kept_operations: int = KEPT_OPERATIONS
+    arguments: tuple[str, ...] = ()
+    expressions: tuple[str, ...] = field(default=())
+
+
+def run_program(source: str | None, path: Path | None, options: Options) -> Run:
+    """Run the script `source` (from `path`, or from stdin), then each expression in what it left.
+
+    Without a script, expressions find the public names of the library. Raises InputError for a syntax error;
+    what the program itself raises is in the outcome.
+    """
+    filename = str(path) if path is not None else script.STDIN_FILE
+    codes = [script.compile_script(source, filename)] if source is not None else []
+    codes += [script.compile_script(text, script.EXPRESSION_FILE, name_last=True) for text in options.expressions]
+    recorder = Recorder(options.kept_operations)
+    before = set(_live_storages())
+    with script.as_main(path, list(options.arguments), _aliases(options)) as namespace:
+        if source is None or options.expressions:
+            namespace.update(_public_names())
+        builtin = set(namespace)
+        outcome = script.Outcome(namespace, None, 0)
+        with trace.trace(recorder):
+            for code in codes:
+                outcome = script.execute(code, namespace, quiet_stdout=options.quiet_stdout)
+                if outcome.failure is not None or outcome.exit_status:
+                    break
+        return _collect(namespace, builtin, recorder, before, outcome)
+
+
+def _collect(
+    namespace: dict[str, Any],
+    builtin: set[str],
+    recorder: Recorder,
+    before: set[weakref.ref[Storage]],
+    outcome: script.Outcome,
+) -> Run:
+    variables = {k: v for k, v in namespace.items() if k not in builtin and not k.startswith("__")}
+    if "_" in variables:  # the value of -e comes last
+        variables["_"] = variables.pop("_")
+    arrays = [facts for name, value in variables.items() if (facts := array_facts(name, value)) is not None]
+    serials = {value.serial: name for name, value in variables.items() if _is_ours(value)}
+    named = {value.untyped_storage().serial for value in variables.values() if _is_ours(value)}
+    hidden = [ref for ref in _live_storages() if ref not in before]
+    return Run(tuple(arrays), serials, recorder, tuple(_hidden(variables, hidden, named)), outcome)
+
+
+def _is_ours(value: object) -> bool:
+    from stridetool.core.tensor import Tensor
+
+    return isinstance(value, Tensor)
+
+
+def _hidden(
+    variables: Mapping[str, Any], storages: list[weakref.ref[Storage]], named: set[int]
+) -> Iterator[HiddenStorage]:
+    """The storages that no variable names, with those who hold them; sizes are taken before a collection."""
+    sizes = {}
+    for ref in storages:
+        storage = ref()
+        if storage is not None and storage.serial not in named and storage.nbytes():
+            sizes[storage.serial] = (ref, storage.nbytes(), str(storage.device))
+        del storage
+    if not sizes:
+        return
+    found = holders(variables, [ref for ref, _, _ in sizes.values()])
+    for serial, (_, nbytes, device) in sizes.items():
+        yield HiddenStorage(nbytes, device, found.get(serial, ()))
+
+
+def _live_storages() -> list[weakref.ref[Storage]]:
+    """Every storage of this process; the collector knows them all, so none has to be registered."""
+    return [weakref.ref(value) for value in gc.get_objects() if type(value) is Storage]
+
+
+def _public_names() -> dict[str, Any]:
+    """What an expression finds: the library's names, `st`, and `np` (NumPy, which a value needs anyway)."""
+    import numpy as np
+
+    import stridetool
+
+    return {"st": stridetool, "np": np, **{name: getattr(stridetool, name) for name in stridetool.__all__}}
+
+
+def _aliases(options: Options) -> dict[str, types.ModuleType]:
+    if not options.alias_torch:
+        return {}
+    import stridetool
+    from stridetool import cuda
+
+    return {"torch": stridetool, "torch.cuda": cuda}
