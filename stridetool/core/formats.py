@@ -16,18 +16,20 @@ _RANK_OF_FORMAT = {name: rank for rank, name in _FORMAT_OF_RANK.items()}
 def is_contiguous(sizes: Ints, strides: Ints) -> bool:
     """C order without a hole; sizes of 1 may have any stride, and a tensor without elements is contiguous."""
     step = 1
-    for size, stride in zip(reversed(sizes), reversed(strides), strict=True):
+    for d in range(len(sizes) - 1, -1, -1):
+        size = sizes[d]
         if size != 1:
-            if stride != step:
+            if strides[d] != step:
                 return 0 in sizes
             step *= size
     return True
 
 
-def is_contiguous_in(sizes: Ints, strides: Ints, memory_format: str) -> bool:
-    """The flag of `memory_format`; always False for a rank that the format does not have."""
-    if memory_format == "contiguous_format":
-        return is_contiguous(sizes, strides)
+def is_channels_last(sizes: Ints, strides: Ints, memory_format: str) -> bool:
+    """The flag of one of the two channels-last formats; always False for a rank that the format does not have.
+
+    Unlike C order it asks the same of a tensor without elements.
+    """
     if _RANK_OF_FORMAT.get(memory_format) != len(sizes):
         return False
     step = 1
@@ -58,7 +60,7 @@ def is_non_overlapping_and_dense(sizes: Ints, strides: Ints) -> bool:
     if is_contiguous(sizes, strides):
         return True
     memory_format = _FORMAT_OF_RANK.get(len(sizes))
-    if memory_format and is_contiguous_in(sizes, strides, memory_format):
+    if memory_format and is_channels_last(sizes, strides, memory_format):
         return True
     step = 1
     for stride, size in sorted((stride, size) for size, stride in zip(sizes, strides, strict=True) if size != 1):

@@ -36,6 +36,14 @@ _NOT_A_VIEW = (
 )
 
 
+def _clamp(bound: int, size: int) -> int:
+    """The bound of a slice as a number in [0, size]; a negative one counts from the end."""
+    if bound < 0:
+        bound += size
+        return bound if bound > 0 else 0
+    return bound if bound < size else size
+
+
 class Layout(msgspec.Struct, frozen=True, gc=False):
     """Sizes, strides and offset, all in elements. Strides may be negative or 0."""
 
@@ -97,7 +105,9 @@ class Layout(msgspec.Struct, frozen=True, gc=False):
 
     def is_contiguous(self, memory_format: str = "contiguous_format") -> bool:
         """torch's flag: no hole, and the order of `memory_format`; False for a rank that the format lacks."""
-        return formats.is_contiguous_in(self.sizes, self.strides, memory_format)
+        if memory_format == "contiguous_format":
+            return formats.is_contiguous(self.sizes, self.strides)
+        return formats.is_channels_last(self.sizes, self.strides, memory_format)
 
     def suggested_memory_format(self) -> str:
         """What `cat`, convolutions and `to(memory_format=)` treat the tensor as, whatever the flags say."""
@@ -139,8 +149,9 @@ class Layout(msgspec.Struct, frozen=True, gc=False):
         Raises TensorError when the shape has another number of elements.
         """
         sizes, strides = self.sizes, self.strides
-        new_sizes = infer_shape(shape, prod(sizes))
-        if sizes and strides[-1] == 1 and 0 not in sizes and formats.is_contiguous(sizes, strides):
+        numel = prod(sizes)
+        new_sizes = infer_shape(shape, numel)
+        if numel and sizes and strides[-1] == 1 and formats.is_contiguous(sizes, strides):
             return Layout(new_sizes, contiguous_strides(new_sizes), self.offset)
         new_strides = view_rule.view_strides(sizes, strides, new_sizes)
         return None if new_strides is None else Layout(new_sizes, new_strides, self.offset)
@@ -224,10 +235,8 @@ class Layout(msgspec.Struct, frozen=True, gc=False):
         if step <= 0:
             raise TensorError("slice step must be positive")
         size, stride = sizes[d], strides[d]
-        first = 0 if start is None else start
-        last = size if stop is None else stop
-        first = min(max(first + size if first < 0 else first, 0), size)
-        last = min(max(last + size if last < 0 else last, first), size)
+        first = 0 if start is None else _clamp(start, size)
+        last = max(first, size if stop is None else _clamp(stop, size))
         return Layout(
             (*sizes[:d], (last - first + step - 1) // step, *sizes[d + 1 :]),
             (*strides[:d], stride * step, *strides[d + 1 :]) if step != 1 else strides,

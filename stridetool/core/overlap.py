@@ -20,14 +20,19 @@ Progression = tuple[int, int]
 
 MAX_SPAN_BITS = 1 << 24
 MAX_STEPS = 1 << 15
+MAX_PROGRESSIONS = 64
+"""More would be 2^64 elements or more: no tensor, but a file may claim it."""
 
 
 def distinct_elements(sizes: Ints, strides: Ints) -> int | None:
     """Number of different elements that the indices reach, or None when bounded work cannot tell."""
     if 0 in sizes:
         return 0
+    progressions = _mesh(sizes, strides)
+    if progressions is None:
+        return None
     total = 1
-    for group in _independent_groups(sizes, strides):
+    for group in _independent_groups(progressions):
         count = _count(group)
         if count is None:
             return None
@@ -39,17 +44,19 @@ def has_internal_overlap(sizes: Ints, strides: Ints) -> bool | None:
     """Whether two indices reach the same element; None when bounded work cannot tell."""
     if 0 in sizes:
         return False
-    groups = _independent_groups(sizes, strides)
+    progressions = _mesh(sizes, strides)
+    if progressions is None:
+        return None
+    groups = _independent_groups(progressions)
     if prod(size for group in groups for _, size in group) < prod(sizes):
         return True
     answers = [_collides(group) for group in groups]
     return True if True in answers else None if None in answers else False
 
 
-def _independent_groups(sizes: Ints, strides: Ints) -> list[list[Progression]]:
-    """Progressions that reach the same places, in groups whose numbers of places multiply."""
+def _independent_groups(progressions: list[Progression]) -> list[list[Progression]]:
+    """The progressions in groups whose numbers of places multiply: none can reach over the steps of the next."""
     groups: list[list[Progression]] = [[]]
-    progressions = _mesh(sizes, strides)
     common = [0] * (len(progressions) + 1)
     for i in range(len(progressions) - 1, -1, -1):
         common[i] = gcd(common[i + 1], progressions[i][0])
@@ -63,12 +70,14 @@ def _independent_groups(sizes: Ints, strides: Ints) -> list[list[Progression]]:
     return groups[1:]
 
 
-def _mesh(sizes: Ints, strides: Ints) -> list[Progression]:
-    """Progressions in ascending stride; one whose step is bridged by another of a dividing stride is merged into it.
+def _mesh(sizes: Ints, strides: Ints) -> list[Progression] | None:
+    """Progressions in ascending stride, those that mesh merged; None when they are too many to look at.
 
     The sign of a stride only moves the places as a whole, and a stride of 0 reaches nothing new.
     """
     left = sorted((abs(stride), size) for size, stride in zip(sizes, strides, strict=True) if size > 1 and stride)
+    if len(left) > MAX_PROGRESSIONS:
+        return None
     done: list[Progression] = []
     while left:
         stride, size = left.pop(0)
@@ -138,7 +147,10 @@ def _collides(group: list[Progression]) -> bool | None:
 
 
 def _search(group: list[Progression]) -> bool | None:
-    """Look for differences of indices, not all 0, that cancel out: all but the two largest sizes are enumerated."""
+    """Look for differences of indices that cancel out: all but the two largest sizes are enumerated.
+
+    The two alone are left to `_crossings`, so at least one enumerated difference is not 0.
+    """
     *small, (s, n), (t, m) = sorted(group, key=lambda progression: progression[1])
     if prod(2 * size - 1 for _, size in small) > MAX_STEPS:
         return None

@@ -64,6 +64,8 @@ def infer_shape(shape: Sequence[int], numel: int) -> Ints:
 
     Raises TensorError, with torch's texts and in torch's order of checks.
     """
+    if prod(shape) == numel and (not shape or min(shape) >= 0):
+        return tuple(shape)
     free = -1
     for i, size in enumerate(shape):
         if size == -1:
@@ -73,14 +75,12 @@ def infer_shape(shape: Sequence[int], numel: int) -> Ints:
         elif size < 0:
             raise TensorError(f"invalid shape dimension {size} at index {i} of shape {list(shape)}")
     rest = -prod(shape) if free >= 0 else prod(shape)
-    if rest != numel and (free < 0 or rest <= 0 or numel % rest):
+    if free < 0 or (rest != numel and (rest <= 0 or numel % rest)):
         beside = " beside -1" if free >= 0 else ""
         raise TensorError(
             f"shape '{list(shape)}' is invalid for input of size {numel}",
             hint=f"the sizes{beside} multiply to {rest}, the tensor has {numel} elements",
         )
-    if free < 0:
-        return tuple(shape)
     if rest == 0:
         raise TensorError(
             f"cannot reshape tensor of 0 elements into shape {list(shape)} because the unspecified dimension size -1 "
@@ -115,8 +115,10 @@ def unflatten_sizes(sizes: Ints, dim: int, parts: Sequence[int]) -> Ints:
     return (*sizes[:dim], *inferred, *sizes[dim + 1 :])
 
 
-def permute_order(dims: Sequence[int], ndim: int) -> list[int]:
+def permute_order(dims: Sequence[int], ndim: int) -> Sequence[int]:
     """`dims` wrapped; TensorError unless they name each of `ndim` dimensions once."""
+    if sorted(dims) == list(range(ndim)):
+        return dims
     if len(dims) != ndim:
         raise TensorError(
             "permute(sparse_coo): number of dimensions in the tensor input does not match the length of the desired "
@@ -147,11 +149,12 @@ def movedim_order(source: Sequence[int], destination: Sequence[int], ndim: int) 
 
 def contiguous_strides(sizes: Sequence[int]) -> Ints:
     """C order. A size of 0 counts as 1 in the running product, as in torch: (2, 0, 3) gives (3, 3, 1)."""
-    strides = [1] * len(sizes)
+    strides = []
     step = 1
-    for d in range(len(sizes) - 1, -1, -1):
-        strides[d] = step
-        step *= sizes[d] or 1
+    for size in reversed(sizes):
+        strides.append(step)
+        step *= size or 1
+    strides.reverse()
     return tuple(strides)
 
 
