@@ -12,7 +12,7 @@ import typer
 from typer.core import TyperGroup
 
 from stridetool._version import __version__
-from stridetool.cli import schema
+from stridetool.cli import inspect, schema
 from stridetool.errors import StrideToolError
 
 INTERNAL_ERROR = 70
@@ -96,6 +96,7 @@ def root(
     """Where does this byte live, why was it copied, and why did the allocator run out?"""
 
 
+app.command("inspect")(inspect.inspect)
 app.command("schema")(schema.schema)
 
 

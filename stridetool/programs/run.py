@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import gc
+import importlib.util
 import types
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -57,12 +59,26 @@ def run_program(source: str | None, path: Path | None, options: Options) -> Run:
             namespace.update(_public_names())
         builtin = set(namespace)
         outcome = script.Outcome(namespace, None, 0)
-        with trace.trace(recorder):
+        with ExitStack() as stack:
+            stack.enter_context(trace.trace(recorder))
+            foreign = _foreign_trace(codes, options, recorder, stack)
             for code in codes:
                 outcome = script.execute(code, namespace, quiet_stdout=options.quiet_stdout)
                 if outcome.failure is not None or outcome.exit_status:
                     break
-        return _collect(namespace, builtin, recorder, before, outcome)
+        return _collect(namespace, builtin, recorder, before, outcome, foreign)
+
+
+def _foreign_trace(
+    codes: Sequence[types.CodeType], options: Options, recorder: Recorder, stack: ExitStack
+) -> Callable[[Any], int] | None:
+    """Where a program names torch and torch is installed, its calls are recorded too; gives their serials."""
+    wanted = not options.alias_torch and any("torch" in code.co_names for code in codes)
+    if not wanted or importlib.util.find_spec("torch") is None:
+        return None
+    from stridetool.programs.torch_trace import torch_trace
+
+    return stack.enter_context(torch_trace(recorder))
 
 
 def _collect(
@@ -71,12 +87,17 @@ def _collect(
     recorder: Recorder,
     before: set[weakref.ref[Storage]],
     outcome: script.Outcome,
+    foreign: Callable[[Any], int] | None,
 ) -> Run:
     variables = {k: v for k, v in namespace.items() if k not in builtin and not k.startswith("__")}
     if "_" in variables:  # the value of -e comes last
         variables["_"] = variables.pop("_")
     arrays = [facts for name, value in variables.items() if (facts := array_facts(name, value)) is not None]
     serials = {value.serial: name for name, value in variables.items() if _is_ours(value)}
+    if foreign is not None:
+        import torch
+
+        serials |= {foreign(value): name for name, value in variables.items() if isinstance(value, torch.Tensor)}
     named = {value.untyped_storage().serial for value in variables.values() if _is_ours(value)}
     hidden = [ref for ref in _live_storages() if ref not in before]
     return Run(tuple(arrays), serials, recorder, tuple(_hidden(variables, hidden, named)), outcome)
@@ -123,6 +144,5 @@ def _aliases(options: Options) -> dict[str, types.ModuleType]:
     if not options.alias_torch:
         return {}
     import stridetool
-    from stridetool import cuda
 
-    return {"torch": stridetool, "torch.cuda": cuda}
+    return {"torch": stridetool, "torch.cuda": stridetool.cuda}

@@ -22,6 +22,7 @@ from stridetool.errors import InputError, StrideToolError
 
 EXPRESSION_FILE = "<expression>"
 STDIN_FILE = "<stdin>"
+_ALIAS_HINT = "--alias-torch runs a script about layout without torch"
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +127,8 @@ def _failure(error: BaseException, filename: str) -> Failure:
     if isinstance(error, StrideToolError):
         torch_class = next((c.__name__ for c in type(error).__mro__ if c.__module__ == "builtins"), "Error")
         return Failure(torch_class, error.message, error.hint, where)
-    return Failure(type(error).__name__, str(error), None, where)
+    hint = _ALIAS_HINT if isinstance(error, ModuleNotFoundError) and error.name == "torch" else None
+    return Failure(type(error).__name__, str(error), hint, where)
 
 
 def _exit_status(request: SystemExit) -> int:

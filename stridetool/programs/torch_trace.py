@@ -1,0 +1,111 @@
+"""Operations of a real PyTorch program as records: two modes of torch, seen from inside this process.
+
+The function mode names the call that the program made (`reshape`), the dispatch mode sees the copies that torch
+makes beneath it (`clone`). Copies inside a kernel (a matmul on a strided matrix, say) are seen by neither.
+"""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+from stridetool.core import dtype as dtypes
+from stridetool.core.drivers.device import Device
+from stridetool.core.layout import Layout
+from stridetool.core.trace import CopyFacts, ErrorFacts, Record, Sink, TensorFacts
+
+# aten operators that write elements which exist already somewhere else.
+_COPIES = frozenset(
+    ("clone", "_to_copy", "copy_", "index", "index_select", "gather", "take", "repeat", "flip", "roll", "cat",
+     "stack", "masked_select", "tril", "triu", "constant_pad_nd", "unfold_copy", "expand_copy", "view_copy")
+)  # fmt: skip
+
+_FIRST_SERIAL = 1 << 40  # beyond those of our own tensors, which the same program may make
+
+
+@contextmanager
+def torch_trace(sink: Sink) -> Iterator[Callable[[Any], int]]:
+    """Hand the record of each call on torch tensors to `sink`; gives tensor → serial number, as in the records."""
+    import torch
+    from torch.overrides import TorchFunctionMode, resolve_name
+    from torch.utils._python_dispatch import TorchDispatchMode
+    from torch.utils.weak import WeakIdKeyDictionary
+
+    serials: Any = WeakIdKeyDictionary()
+    numbers = itertools.count(_FIRST_SERIAL)
+
+    def serial(tensor: Any) -> int:
+        if tensor not in serials:
+            serials[tensor] = next(numbers)
+        number: int = serials[tensor]
+        return number
+
+    def facts(values: Any) -> tuple[TensorFacts, ...]:
+        return tuple(_facts(value, serial(value)) for value in _flat(values) if type(value) in tensor_types)
+
+    tensor_types = (torch.Tensor, torch.nn.Parameter)
+    copies: list[CopyFacts] = []
+
+    class Copies(TorchDispatchMode):  # type: ignore[misc]
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            out = func(*args, **(kwargs or {}))
+            name = func.overloadpacket.__name__
+            if name in _COPIES and isinstance(out, torch.Tensor):
+                copies.append(CopyFacts(f"aten::{name}", out.numel() * out.element_size()))
+            return out
+
+    class Calls(TorchFunctionMode):  # type: ignore[misc]
+        def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            kwargs = kwargs or {}
+            inputs = facts((*args, *kwargs.values()))
+            copies.clear()
+            out, error = None, None
+            try:
+                out = func(*args, **kwargs)
+                return out
+            except Exception as raised:
+                error = ErrorFacts(type(raised).__name__, str(raised).split("\nException raised from")[0], None)
+                raise
+            finally:
+                outputs = facts(out)
+                if outputs or error is not None:
+                    file, line = _caller()
+                    plain = tuple(v for v in args if isinstance(v, int | str))
+                    name = (resolve_name(func) or func.__name__).removesuffix(".__get__").rpartition(".")[2]
+                    sink(Record(name, file, line, plain, inputs, outputs, tuple(copies), error))
+
+    with ExitStack() as stack:
+        stack.enter_context(Copies())
+        stack.enter_context(Calls())
+        yield serial
+
+
+def _facts(tensor: Any, number: int) -> TensorFacts:
+    storage = tensor.untyped_storage()
+    return TensorFacts(
+        number,
+        storage._cdata,
+        Layout(tuple(tensor.shape), tuple(tensor.stride()), tensor.storage_offset()),
+        getattr(dtypes, str(tensor.dtype).removeprefix("torch.")),
+        Device(tensor.device.type, tensor.device.index),
+        storage.nbytes(),
+    )
+
+
+def _flat(values: Any) -> Iterator[Any]:
+    if isinstance(values, list | tuple):
+        for value in values:
+            yield from _flat(value)
+    else:
+        yield values
+
+
+def _caller() -> tuple[str, int]:
+    """File and line of the innermost frame outside torch and this package."""
+    frame = sys._getframe(2)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in ("torch", "stridetool"):
+        frame = frame.f_back
+    return frame.f_code.co_filename, frame.f_lineno
