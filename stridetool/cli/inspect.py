@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from enum import StrEnum
+from typing import Annotated
 
 import typer
 
@@ -16,7 +17,14 @@ from stridetool.cli.options import (
     TopOption,
 )
 
-Condition = Literal["copy", "overlap", "misaligned", "waste"]
+
+class Condition(StrEnum):
+    """What `--fail-on` can stop at."""
+
+    COPY = "copy"
+    OVERLAP = "overlap"
+    MISALIGNED = "misaligned"
+    WASTE = "waste"
 
 
 def inspect(
