@@ -1,0 +1,294 @@
+"""What memory needs of autograd: which tensors belong to a graph, and which storages that graph keeps alive.
+
+No gradient is computed. The graph has torch's node names, `next_functions` and saved tensors, because a forgotten
+graph is the most common way to keep memory. References run from outputs to inputs only, so it is freed at once.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+import weakref
+from collections.abc import Callable, Iterable, Sequence
+from types import TracebackType
+from typing import Any, Self
+
+from stridetool.core import dispatch
+from stridetool.core.dispatch import Kernel, Operator
+from stridetool.core.tensor import AutogradMeta, Tensor, alias_of
+from stridetool.errors import TensorError, UnsupportedError
+
+Edge = tuple["Node | None", int]
+
+
+class _Mode(threading.local):
+    grad = True
+    inference = False
+
+
+_mode = _Mode()
+
+
+class SavedTensor:
+    """A tensor that a node will need: its memory, and the version that it had."""
+
+    __slots__ = ("tensor", "version")
+
+    def __init__(self, tensor: Tensor) -> None:
+        self.tensor = alias_of(tensor, tensor._layout, tensor._dtype)
+        self.version = tensor._version
+
+    def unpack(self) -> Tensor:
+        """The tensor. Raises TensorError when its memory was written since."""
+        now = self.tensor._version
+        if now != self.version:
+            raise TensorError(
+                "one of the variables needed for gradient computation has been modified by an inplace operation: "
+                f"[{self.tensor.dtype.type_name(self.tensor.device.type)} {list(self.tensor.shape)}] is at version "
+                f"{now}; expected version {self.version} instead.",
+                hint="clone() the tensor before writing to it",
+            )
+        return self.tensor
+
+
+class Node:
+    """One step of the graph; its class is named as torch's. `_saved_<name>` gives what it keeps."""
+
+    __slots__ = ("__weakref__", "next_functions", "saved")
+
+    def __init__(self, next_functions: Sequence[Edge], saved: dict[str, SavedTensor] | None = None) -> None:
+        self.next_functions = tuple(next_functions)
+        self.saved = saved or {}
+
+    def name(self) -> str:
+        """torch's name of the node."""
+        return type(self).__name__
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_saved_") and name[7:] in self.saved:
+            return self.saved[name[7:]].unpack()
+        raise AttributeError(f"'{self.name()}' object has no attribute '{name}'")
+
+    def __repr__(self) -> str:
+        return f"<{self.name()} object at {id(self):#x}>"
+
+
+class AccumulateGrad(Node):
+    """The end of the graph at a leaf."""
+
+    __slots__ = ("variable",)
+
+    def __init__(self, variable: Tensor) -> None:
+        super().__init__(())
+        self.variable = variable
+
+
+@functools.cache
+def node_class(name: str) -> type[Node]:
+    """The class of nodes called `name`."""
+    return type(name, (Node,), {"__slots__": ()})
+
+
+def edge_of(x: Tensor) -> Edge:
+    """Where the gradient of `x` would go."""
+    meta = x._autograd
+    if meta is None or not x.requires_grad:
+        return None, 0
+    if meta.grad_fn is not None:
+        return meta.grad_fn, meta.output_nr
+    accumulator = meta.accumulator() if meta.accumulator else None
+    if accumulator is None:
+        accumulator = AccumulateGrad(x)
+        meta.accumulator = weakref.ref(accumulator)
+    return accumulator, 0
+
+
+# Saved inputs by node name: which argument, under which name, when which other argument requires grad.
+_SAVES: dict[str, tuple[tuple[int, str, int], ...]] = {
+    "MulBackward0": ((0, "self", 1), (1, "other", 0)),
+    "DivBackward0": ((0, "self", 1), (1, "other", 0)),
+    "PowBackward0": ((0, "self", 0),),
+}
+
+
+def _saved(name: str, args: Sequence[Any]) -> dict[str, SavedTensor]:
+    return {
+        label: SavedTensor(args[kept])
+        for kept, label, asking in _SAVES.get(name, ())
+        if isinstance(args[kept], Tensor) and getattr(args[asking], "requires_grad", False)
+    }
+
+
+def tensors_in(args: Iterable[Any]) -> list[Tensor]:
+    """The tensors among arguments and in lists among them."""
+    found: list[Tensor] = []
+    for value in args:
+        if isinstance(value, Tensor):
+            found.append(value)
+        elif isinstance(value, list | tuple):
+            found += [item for item in value if isinstance(item, Tensor)]
+    return found
+
+
+def set_history(outputs: Iterable[Tensor], name: str, args: Sequence[Any]) -> None:
+    """Make a node over the tensors in `args` the origin of `outputs`."""
+    inputs = tensors_in(args)
+    node = node_class(name)([edge_of(x) for x in inputs], _saved(name, args))
+    for number, output in enumerate(outputs):
+        if output._dtype.kind in "fc":
+            _attach(output, node, number)
+
+
+def _attach(x: Tensor, node: Node, number: int = 0) -> None:
+    meta = x._autograd = x._autograd or AutogradMeta()
+    meta.requires_grad, meta.grad_fn, meta.output_nr = True, node, number
+    x._keys |= dispatch.AUTOGRAD
+
+
+def _layer(op: Operator, below: Kernel) -> Kernel:
+    """Record a node for operators that have one; in-place ones also refuse leaves, as torch does."""
+    name = op.grad
+    if name is None:
+        return below
+    in_place = op.name.endswith("_")
+
+    def differentiable(*args: Any, **kwargs: Any) -> Any:
+        if not _mode.grad:
+            return below(*args, **kwargs)
+        if in_place:
+            _refuse_leaf(args[0])
+            before = args[0]._keys
+        out = below(*args, **kwargs)
+        if in_place:
+            _rebase(args[0], name, args, before)
+        elif isinstance(out, Tensor):
+            if out is not args[0]:
+                set_history((out,), name, args)
+        else:
+            set_history(out, name, args)
+        return out
+
+    return differentiable
+
+
+def _refuse_leaf(x: Tensor) -> None:
+    if x.requires_grad and x.is_leaf:
+        raise TensorError("a leaf Variable that requires grad is being used in an in-place operation.")
+    base = x._base
+    if base is not None and base.requires_grad and base.is_leaf:
+        raise TensorError("a view of a leaf Variable that requires grad is being used in an in-place operation.")
+
+
+def _rebase(x: Tensor, name: str, args: Sequence[Any], before: int) -> None:
+    """After a write: `x` comes from the write, and so does the tensor that it is a view of."""
+    node = node_class(name)([edge_of(t) for t in tensors_in(args)])
+    base = x._base
+    if base is None:
+        _attach(x, node)
+        return
+    copy_slices = node_class("CopySlices")([edge_of(base), *node.next_functions[1:]])
+    _attach(base, copy_slices)
+    _attach(x, node_class("AsStridedBackward0")([(copy_slices, 0)]))
+
+
+def set_requires_grad(x: Tensor, value: bool) -> Tensor:
+    """`x.requires_grad = value`, with torch's refusals."""
+    if not x.is_leaf and not value:
+        raise TensorError(
+            "you can only change requires_grad flags of leaf variables. If you want to use a computed variable in a "
+            "subgraph that doesn't require differentiation use var_no_grad = var.detach()."
+        )
+    if value and x._dtype.kind not in "fc":
+        raise TensorError("only Tensors of floating point and complex dtype can require gradients")
+    if x.is_leaf:
+        x._autograd = x._autograd or (AutogradMeta() if value else None)
+        if x._autograd:
+            x._autograd.requires_grad = value
+        x._keys = x._keys | dispatch.AUTOGRAD if value else x._keys & ~dispatch.AUTOGRAD
+    return x
+
+
+def refuse_backward(x: Tensor) -> None:
+    """`backward()`: torch's error for a tensor without a graph, else ours."""
+    if not x.requires_grad:
+        raise TensorError("element 0 of tensors does not require grad and does not have a grad_fn")
+    raise UnsupportedError(
+        "backward() is not supported: the graph is kept, gradients are not computed",
+        hint="grad_fn, next_functions and _saved_… show what the graph holds",
+    )
+
+
+# Modes
+
+
+def is_grad_enabled() -> bool:
+    """Whether operators of this thread are recorded in the graph."""
+    return _mode.grad
+
+
+def is_inference_mode_enabled() -> bool:
+    """Whether tensors of this thread are made without version counters."""
+    return _mode.inference
+
+
+class _GradMode:
+    """A context manager and decorator that sets the mode and puts the old one back."""
+
+    def __init__(self, grad: bool, inference: bool | None = None) -> None:
+        self._wanted = grad, inference
+        self._before: list[tuple[bool, bool]] = []
+
+    def __enter__(self) -> Self:
+        self._before.append((_mode.grad, _mode.inference))
+        self._apply()
+        return self
+
+    def _apply(self) -> None:
+        _mode.grad = self._wanted[0]
+        if self._wanted[1] is not None:
+            _mode.inference = self._wanted[1]
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        _mode.grad, _mode.inference = self._before.pop()
+
+    def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(function)
+        def inside(*args: Any, **kwargs: Any) -> Any:
+            with self:
+                return function(*args, **kwargs)
+
+        return inside
+
+
+def no_grad(function: Callable[..., Any] | None = None) -> Any:
+    """Operators are not recorded in the graph; `with no_grad():` or a decorator."""
+    return _GradMode(False) if function is None else _GradMode(False)(function)
+
+
+def enable_grad(function: Callable[..., Any] | None = None) -> Any:
+    """Operators are recorded again."""
+    return _GradMode(True) if function is None else _GradMode(True)(function)
+
+
+def inference_mode(mode: Any = True) -> Any:
+    """As no_grad, and tensors made here have no version counter."""
+    if callable(mode):
+        return _GradMode(False, True)(mode)
+    return _GradMode(not mode, bool(mode))
+
+
+class set_grad_enabled(_GradMode):  # noqa: N801  torch's name: a function whose result is a context manager
+    """Set the mode at once; as a context manager, put it back at the end."""
+
+    def __init__(self, mode: bool) -> None:
+        super().__init__(mode)
+        self._before.append((_mode.grad, _mode.inference))
+        self._apply()
+
+    def __enter__(self) -> Self:
+        return self
+
+
+dispatch.register_layer(dispatch.AUTOGRAD, _layer)

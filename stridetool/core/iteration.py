@@ -1,0 +1,60 @@
+"""In which order an elementwise operator walks, and so which strides its result gets: torch's TensorIterator."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from stridetool.core.layout import Layout
+from stridetool.core.shapes import Ints, contiguous_strides
+
+
+def iteration_strides(sizes: Sequence[int], operands: Sequence[Layout]) -> Ints:
+    """Strides of the result of operands that are expanded to `sizes`.
+
+    Operands that all lie alike without holes hand their strides on; else the dimensions are sorted by stride, the
+    first operand that can tell two of them apart deciding, and the result is dense in that order.
+    """
+    fast = _common_strides(sizes, operands)
+    if fast is not None:
+        return fast
+    order = list(range(len(sizes) - 1, -1, -1))
+    for i in range(1, len(order)):
+        inner = i
+        for outer in range(i - 1, -1, -1):
+            swap = _is_outside(order[outer], order[inner], sizes, operands)
+            if swap > 0:
+                order[outer], order[inner] = order[inner], order[outer]
+                inner = outer
+            elif swap < 0:
+                break
+    outermost_first = list(reversed(order))
+    dense = contiguous_strides([sizes[d] for d in outermost_first])
+    by_dim = dict(zip(outermost_first, dense, strict=True))
+    return tuple([by_dim[d] for d in range(len(sizes))])
+
+
+def _common_strides(sizes: Sequence[int], operands: Sequence[Layout]) -> Ints | None:
+    if any(layout.sizes != tuple(sizes) for layout in operands):
+        return None
+    if all(layout.is_contiguous() for layout in operands):
+        return contiguous_strides(sizes)
+    for memory_format in ("channels_last", "channels_last_3d"):
+        if all(layout.is_contiguous(memory_format) for layout in operands):
+            return Layout.contiguous(sizes, memory_format).strides
+    first = operands[0]
+    if first.is_non_overlapping_and_dense() and all(layout.strides == first.strides for layout in operands):
+        return first.strides
+    return None
+
+
+def _is_outside(a: int, b: int, sizes: Sequence[int], operands: Sequence[Layout]) -> int:
+    """1 when dimension `a` belongs outside `b`, -1 when inside, 0 when no operand can tell."""
+    for layout in operands:
+        x, y = layout.strides[a], layout.strides[b]
+        if x == 0 or y == 0:
+            continue
+        if x != y:
+            return 1 if x > y else -1
+        if sizes[a] > sizes[b]:
+            return 1
+    return 0

@@ -1,0 +1,335 @@
+"""Operators that make tensors from nothing, from numbers, or in the likeness of another tensor."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from stridetool.core import numeric
+from stridetool.core.autograd import is_inference_mode_enabled, set_requires_grad
+from stridetool.core.dispatch import operator
+from stridetool.core.drivers.device import Device
+from stridetool.core.dtype import BY_NUMPY, DType, int64
+from stridetool.core.elements import write
+from stridetool.core.layout import Layout
+from stridetool.core.ops.arguments import ints
+from stridetool.core.options import (
+    TensorOptions,
+    as_memory_format,
+    device as as_device,
+    get_default_device,
+    get_default_dtype,
+    infer_dtype,
+)
+from stridetool.core.shapes import checked_numel
+from stridetool.core.storage import Storage, allocate
+from stridetool.core.tensor import Tensor, make_tensor
+from stridetool.errors import ArgumentTypeError, ArgumentValueError, TensorError
+
+
+def empty_tensor(layout: Layout, dtype: DType, device: Device) -> Tensor:
+    """Uninitialised memory that is just large enough for `layout`."""
+    nbytes = layout.reach()[1] * dtype.itemsize if layout.numel else 0
+    out = make_tensor(Storage(allocate(nbytes, _indexed(device))), layout, dtype)
+    if is_inference_mode_enabled():
+        out._version_counter = None
+    return out
+
+
+def _indexed(device: Device) -> Device:
+    return Device("cuda", 0) if device.type == "cuda" and device.index is None else device
+
+
+def options_of(options: TensorOptions | None, keywords: dict[str, Any]) -> TensorOptions:
+    """Options from keywords (dtype, device, memory_format, requires_grad, pin_memory), over those given whole."""
+    merged = options or TensorOptions()
+    dtype, device = keywords.pop("dtype", None), keywords.pop("device", None)
+    memory_format = keywords.pop("memory_format", None)
+    if dtype is not None and not isinstance(dtype, DType):
+        raise ArgumentTypeError(f"argument 'dtype' must be stridetool.dtype, not {type(dtype).__name__}")
+    said = TensorOptions(
+        dtype,
+        None if device is None else as_device(device),
+        None if memory_format is None else as_memory_format(memory_format),
+        keywords.pop("requires_grad", None),
+        keywords.pop("pin_memory", None),
+    )
+    keywords.pop("layout", None)
+    if keywords:
+        raise TypeError(f"got an unexpected keyword argument '{next(iter(keywords))}'")
+    return merged.merge_in(said)
+
+
+def _made(out: Tensor, options: TensorOptions) -> Tensor:
+    return set_requires_grad(out, True) if options.requires_grad_ else out
+
+
+def _fresh(name: str, size: Sequence[Any], options: TensorOptions, memory_format: str = "") -> Tensor:
+    sizes = ints(name, size)
+    for n in sizes:
+        if n < 0:
+            raise TensorError(f"Trying to create tensor with negative dimension {n}: {list(sizes)}")
+    checked_numel(sizes)
+    layout = Layout.contiguous(sizes, memory_format or options.memory_format())
+    return empty_tensor(layout, options.dtype(), options.device())
+
+
+def _split_options(size: tuple[Any, ...]) -> tuple[tuple[Any, ...], TensorOptions | None]:
+    """Trailing TensorOptions apart from the sizes before them."""
+    return (size[:-1], size[-1]) if size and isinstance(size[-1], TensorOptions) else (size, None)
+
+
+def _sized(name: str, size: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[Tensor, TensorOptions]:
+    if "size" in keywords:
+        size = (keywords.pop("size"),)
+    size, given = _split_options(size)
+    options = options_of(given, keywords)
+    return _fresh(name, size, options), options
+
+
+@operator(method=False, keys="none")
+def empty(*size: Any, **keywords: Any) -> Tensor:
+    """Uninitialised memory."""
+    return _made(*_sized("empty", size, keywords))
+
+
+@operator(method=False, keys="none")
+def zeros(*size: Any, **keywords: Any) -> Tensor:
+    """All elements 0."""
+    out, options = _sized("zeros", size, keywords)
+    return _made(fill(out, 0), options)
+
+
+@operator(method=False, keys="none")
+def ones(*size: Any, **keywords: Any) -> Tensor:
+    """All elements 1."""
+    out, options = _sized("ones", size, keywords)
+    return _made(fill(out, 1), options)
+
+
+@operator(method=False, keys="none")
+def full(size: Sequence[int], fill_value: Any, **keywords: Any) -> Tensor:
+    """All elements `fill_value`, whose type decides when no dtype is said."""
+    options = options_of(None, keywords)
+    if options.dtype_opt() is None:
+        options = options.dtype(infer_dtype(fill_value))
+    return _made(fill(_fresh("full", (size,), options), fill_value), options)
+
+
+def fill(x: Tensor, value: Any) -> Tensor:
+    """Store one number everywhere."""
+    if not x.is_meta and x._layout.numel:
+        import numpy as np
+
+        from_type = infer_dtype(value)
+        write(x, numeric.convert(np.asarray(value, numeric.value_dtype(from_type)), from_type, x._dtype))
+    return x
+
+
+@operator(method=False, keys="none")
+def arange(*bounds: Any, **keywords: Any) -> Tensor:
+    """`arange(end)`, `arange(start, end, step)`: int64 when all are integers, else the default type."""
+    for name in ("start", "end", "step"):
+        if name in keywords:
+            bounds = (*bounds, keywords.pop(name))
+    start, end, step = _bounds(bounds)
+    options = options_of(None, keywords)
+    if options.dtype_opt() is None:
+        whole = all(isinstance(value, int) for value in (start, end, step))
+        options = options.dtype(int64 if whole else get_default_dtype())
+    if step == 0:
+        raise TensorError("step must be nonzero")
+    if (end - start) * step < 0:
+        raise TensorError("upper bound and lower bound inconsistent with step sign")
+    return _made(_counted(_count(start, end, step), start, step, options), options)
+
+
+def _bounds(bounds: Sequence[Any]) -> tuple[Any, Any, Any]:
+    if len(bounds) == 1:
+        return 0, bounds[0], 1
+    return (*bounds, 1) if len(bounds) == 2 else (bounds[0], bounds[1], bounds[2])
+
+
+def _count(start: Any, end: Any, step: Any) -> int:
+    if all(isinstance(value, int) for value in (start, end, step)):
+        return int(-((start - end) // step))
+    return math.ceil((end - start) / step)
+
+
+def _counted(count: int, start: Any, step: Any, options: TensorOptions) -> Tensor:
+    out = _fresh("arange", (count,), options)
+    if not out.is_meta and count:
+        import numpy as np
+
+        steps = np.arange(count, dtype="i8" if isinstance(start, int) and isinstance(step, int) else "f8")
+        values = start + steps * step
+        source = BY_NUMPY[values.dtype.name]
+        write(out, numeric.convert(values, source, out._dtype))
+    return out
+
+
+@operator(method=False, keys="none")
+def rand(*size: Any, **keywords: Any) -> Tensor:
+    """Uniform numbers from [0, 1); `manual_seed` makes them the same each time, not the same as torch's."""
+    return _random("rand", "random", size, keywords)
+
+
+@operator(method=False, keys="none")
+def randn(*size: Any, **keywords: Any) -> Tensor:
+    """Normally distributed numbers."""
+    return _random("randn", "standard_normal", size, keywords)
+
+
+_generator: list[Any] = []
+
+
+def manual_seed(seed: int) -> None:
+    """Start the random numbers anew."""
+    import numpy as np
+
+    _generator[:] = [np.random.default_rng(seed)]
+
+
+def _random(name: str, method: str, size: tuple[Any, ...], keywords: dict[str, Any]) -> Tensor:
+    if not _generator:
+        manual_seed(0)
+    keywords.pop("generator", None)
+    out, options = _sized(name, size, keywords)
+    if not out.is_meta:
+        values = getattr(_generator[0], method)(out._layout.sizes)
+        write(out, numeric.convert(values, BY_NUMPY["float64"], out._dtype))
+    return _made(out, options)
+
+
+@operator(method=False, keys="none")
+def empty_strided(size: Sequence[int], stride: Sequence[int], **keywords: Any) -> Tensor:
+    """Uninitialised memory with any strides, as large as they reach."""
+    options = options_of(None, keywords)
+    sizes, strides = ints("empty_strided", size), ints("empty_strided", stride)
+    if len(sizes) != len(strides):
+        raise TensorError(
+            f"dimensionality of sizes ({len(sizes)}) must match dimensionality of strides ({len(strides)})"
+        )
+    if min(strides, default=0) < 0:
+        raise TensorError("setStorage: negative strides are not supported")
+    return _made(empty_tensor(Layout(sizes, strides), options.dtype(), options.device()), options)
+
+
+def _like(x: Tensor, keywords: dict[str, Any]) -> tuple[Tensor, TensorOptions]:
+    from stridetool.core.ops.copies import layout_like
+
+    options = TensorOptions(x._dtype, x.device).merge_in(options_of(None, keywords))
+    layout = layout_like(x, options.memory_format_)
+    return empty_tensor(layout, options.dtype(), options.device()), options
+
+
+@operator(method=False)
+def empty_like(input: Tensor, **keywords: Any) -> Tensor:
+    """Uninitialised, with the sizes, type, device and order of another tensor."""
+    return _made(*_like(input, keywords))
+
+
+@operator(method=False)
+def zeros_like(input: Tensor, **keywords: Any) -> Tensor:
+    """As `empty_like`, all elements 0."""
+    return full_like(input, 0, **keywords)
+
+
+@operator(method=False)
+def ones_like(input: Tensor, **keywords: Any) -> Tensor:
+    """As `empty_like`, all elements 1."""
+    return full_like(input, 1, **keywords)
+
+
+@operator(method=False)
+def full_like(input: Tensor, fill_value: Any, **keywords: Any) -> Tensor:
+    """As `empty_like`, all elements `fill_value`."""
+    out, options = _like(input, keywords)
+    return _made(fill(out, fill_value), options)
+
+
+@operator(method=False, keys="none")
+def tensor(data: Any, **keywords: Any) -> Tensor:
+    """A copy of numbers, nested lists, an array or a tensor; the type is inferred as torch does."""
+    options = options_of(None, keywords)
+    if isinstance(data, Tensor):
+        out = data.detach().clone()
+        return _made(out.to(options.dtype_opt() or data.dtype, device=options.device_ or data.device), options)
+    if not isinstance(data, list | tuple) and hasattr(data, "__array__"):
+        from stridetool.core.interchange import from_array_copy
+
+        return _made(from_array_copy(data, options), options)
+    return _made(_from_numbers(data, options), options)
+
+
+def _from_numbers(data: Any, options: TensorOptions) -> Tensor:
+    import numpy as np
+
+    sizes = _nested_sizes(data)
+    data = _plain(data)
+    source = infer_dtype(data)
+    target = options.dtype_opt() or source
+    if target.kind in "ui" and source.kind == "f":
+        source = BY_NUMPY["float64"]
+    try:
+        wide = {"f": "f8", "c": "c16"}.get(source.kind, "O" if source.kind == "i" else "?")
+        values = np.array(data, dtype=wide).reshape(sizes)
+        values = _checked_integers(values, target) if wide == "O" else values
+    except OverflowError:
+        raise TensorError("Overflow when unpacking long long") from None
+    out = _fresh("tensor", (sizes,), options.dtype(target))
+    if not out.is_meta and out._layout.numel:
+        write(out, numeric.convert(values, BY_NUMPY[values.dtype.name], target))
+    return out
+
+
+def _checked_integers(values: Any, target: DType) -> Any:
+    """Python integers as 64-bit ones. Raises TensorError when one does not fit."""
+    numbers = [int(value) for value in values.ravel()]
+    low, high = min(numbers, default=0), max(numbers, default=0)
+    if target.name == "uint64" and low >= 0 and high < 1 << 64:
+        return values.astype("u8")
+    if low < -(1 << 63) or high >= 1 << 63:
+        raise TensorError("Overflow when unpacking long long")
+    if target.kind in "ui":
+        bits = target.itemsize * 8 - (target.kind == "i")
+        if high >= 1 << bits or low < -(1 << bits):
+            raise TensorError(f"value cannot be converted to type {target.name} without overflow")
+    return values.astype("i8")
+
+
+def _plain(data: Any) -> Any:
+    """Tensors and NumPy scalars inside nested lists as Python numbers."""
+    if isinstance(data, list | tuple):
+        return [_plain(value) for value in data]
+    return data.item() if hasattr(data, "item") else data
+
+
+def _nested_sizes(data: Any) -> tuple[int, ...]:
+    """The sizes of nested lists, from their first entries. Raises ArgumentValueError when they are ragged."""
+    if not isinstance(data, list | tuple):
+        if not isinstance(data, int | float | complex) and not hasattr(data, "item"):
+            if isinstance(data, str):
+                raise ArgumentTypeError(f"new(): invalid data type '{type(data).__name__}'")
+            raise TensorError(f"Could not infer dtype of {type(data).__name__}")
+        return ()
+    if not data:
+        return (0,)
+    inner = [_nested_sizes(value) for value in data]
+    for other in inner:
+        if other != inner[0]:
+            expected, got = (inner[0] or (0,))[0], (other or (0,))[0]
+            raise ArgumentValueError(f"expected sequence of length {expected} at dim 1 (got {got})")
+    return (len(data), *inner[0])
+
+
+def legacy_tensor(*data: Any) -> Tensor:
+    """`Tensor(2, 3)`: uninitialised; `Tensor([1, 2])`: these numbers; of the default type either way."""
+    options = TensorOptions(get_default_dtype(), get_default_device())
+    if len(data) == 1 and isinstance(data[0], Tensor):
+        made: Tensor = data[0].alias()
+        return made
+    if len(data) == 1 and not isinstance(data[0], int):
+        return _from_numbers(data[0], options)
+    return _fresh("Tensor", data or (0,), options)

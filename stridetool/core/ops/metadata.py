@@ -1,0 +1,130 @@
+"""Operators that change the tensor itself: its layout in place, its storage, its size."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from stridetool.core import dispatch
+from stridetool.core.dispatch import operator
+from stridetool.core.layout import Layout
+from stridetool.core.ops.arguments import ints
+from stridetool.core.ops.views import strided_layout
+from stridetool.core.shapes import checked_numel
+from stridetool.core.storage import Storage, empty_storage
+from stridetool.core.tensor import Tensor, bump
+from stridetool.errors import TensorError
+
+
+def _become(self: Tensor, layout: Layout) -> Tensor:
+    self._layout = layout
+    bump(self)
+    return self
+
+
+@operator(grad="TransposeBackward0")
+def transpose_(self: Tensor, dim0: int, dim1: int) -> Tensor:
+    """`transpose` in place."""
+    return _become(self, self._layout.transpose(dim0, dim1))
+
+
+@operator(grad="TransposeBackward0")
+def swapaxes_(self: Tensor, axis0: int, axis1: int) -> Tensor:
+    """`swapaxes` in place."""
+    return _become(self, self._layout.transpose(axis0, axis1))
+
+
+@operator(grad="TransposeBackward0")
+def swapdims_(self: Tensor, dim0: int, dim1: int) -> Tensor:
+    """`swapdims` in place."""
+    return _become(self, self._layout.transpose(dim0, dim1))
+
+
+@operator(grad="TBackward0")
+def t_(self: Tensor) -> Tensor:
+    """`t` in place."""
+    ndim = len(self._layout.sizes)
+    if ndim > 2:
+        raise TensorError(f"t_() expects a tensor with <= 2 dimensions, but self is {ndim}D")
+    return _become(self, self._layout.transpose(0, 1) if ndim == 2 else self._layout)
+
+
+@operator(grad="SqueezeBackward0")
+def squeeze_(self: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:
+    """`squeeze` in place."""
+    return _become(self, self._layout.squeeze(dim))
+
+
+@operator(grad="UnsqueezeBackward0")
+def unsqueeze_(self: Tensor, dim: int) -> Tensor:
+    """`unsqueeze` in place."""
+    return _become(self, self._layout.unsqueeze(dim))
+
+
+@operator(grad="AsStridedBackward0")
+def as_strided_(self: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None) -> Tensor:
+    """`as_strided` in place."""
+    return _become(self, strided_layout(self, size, stride, storage_offset))
+
+
+@operator(grad="DetachBackward0")
+def detach_(self: Tensor) -> Tensor:
+    """Leave the graph."""
+    if self._base is not None:
+        raise TensorError(
+            "Can't detach views in-place; use detach() instead.", hint="detach() gives a tensor outside the graph"
+        )
+    self._autograd = None
+    self._keys &= dispatch.AUTOGRAD - 1
+    return self
+
+
+@operator()
+def resize_(self: Tensor, *sizes: Any, memory_format: str | None = None) -> Tensor:
+    """Other sizes in place; the storage grows when they need it, and never shrinks.
+
+    The same sizes keep the strides; others get fresh ones. Raises TensorError for memory of another library.
+    """
+    new_sizes = ints("resize_", sizes)
+    layout = self._layout
+    if new_sizes != layout.sizes:
+        for size in new_sizes:
+            if size < 0:
+                raise TensorError(f"Trying to create tensor with negative dimension {size}: {list(new_sizes)}")
+        checked_numel(new_sizes)
+        layout = Layout(new_sizes, Layout.contiguous(new_sizes).strides, layout.offset)
+        grow(self._storage, layout, self._dtype.itemsize)
+    if memory_format is not None:
+        layout = Layout(new_sizes, Layout.contiguous(new_sizes, memory_format).strides, layout.offset)
+    return _become(self, layout)
+
+
+def grow(storage: Storage, layout: Layout, itemsize: int) -> None:
+    """Make the storage large enough for a layout."""
+    needed = layout.reach()[1] * itemsize if layout.numel else 0
+    if needed > storage.nbytes():
+        storage.resize_(needed)
+
+
+@operator()
+def set_(
+    self: Tensor,
+    source: Tensor | Storage | None = None,
+    storage_offset: int = 0,
+    size: Sequence[int] | None = None,
+    stride: Sequence[int] | None = None,
+) -> Tensor:
+    """Take the storage of `source` (and its layout, or the one given); too small a storage grows."""
+    if isinstance(source, Tensor):
+        self._storage = source._storage
+        layout = source._layout
+    else:
+        storage = empty_storage(self.device) if source is None else source
+        sizes = (storage.nbytes() // self._dtype.itemsize,) if size is None else ints("set_", size)
+        strides = Layout.contiguous(sizes).strides if stride is None else ints("set_", stride)
+        if len(sizes) != len(strides):
+            raise TensorError("mismatch in length of strides and shape")
+        layout = Layout(sizes, strides, storage_offset)
+        grow(storage, layout, self._dtype.itemsize)
+        self._storage = storage
+    return _become(self, layout)
