@@ -99,9 +99,9 @@ def flatten_sizes(sizes: Ints, start_dim: int, end_dim: int) -> Ints:
 
 def unflatten_sizes(sizes: Ints, dim: int, parts: Sequence[int]) -> Ints:
     """`sizes` with one dimension given as `parts`, which may hold one -1."""
-    dim = wrap_dim(dim, len(sizes))
     if not parts:
         raise TensorError("unflatten: sizes must be non-empty")
+    dim = wrap_dim(dim, len(sizes))
     try:
         wrap_dim(dim, len(sizes), scalar=False)
         inferred = infer_shape(parts, sizes[dim])
@@ -124,9 +124,12 @@ def permute_order(dims: Sequence[int], ndim: int) -> Sequence[int]:
             "permute(sparse_coo): number of dimensions in the tensor input does not match the length of the desired "
             f"ordering of dimensions i.e. input.dim() = {ndim} is not equal to len(dims) = {len(dims)}"
         )
-    order = [wrap_dim(d, ndim) for d in dims]
-    if len(set(order)) != ndim:
-        raise TensorError("permute(): duplicate dims are not allowed.")
+    order: list[int] = []
+    for dim in dims:
+        d = wrap_dim(dim, ndim)
+        if d in order:
+            raise TensorError("permute(): duplicate dims are not allowed.")
+        order.append(d)
     return order
 
 
