@@ -83,6 +83,10 @@ class SimDriver:
         self._handles: dict[int, int] = {}  # handle → bytes
         self._data: dict[int, np.ndarray[Any, np.dtype[np.uint8]]] = {}
 
+    def set_capacity(self, nbytes: int) -> None:
+        """Other processes took or gave back memory: from now on the device is this large."""
+        self.capacity = nbytes
+
     def _round(self, nbytes: int) -> int:
         return -(-nbytes // self.granularity) * self.granularity
 

@@ -1,0 +1,252 @@
+"""Run an allocation trace through the caching allocator on a simulated device: what-if, and the check of it.
+
+A trace is checked and numbered once (`compile_events`), and may then run many times under other settings.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from stridetool.core.drivers.sim import SimDriver
+from stridetool.core.memory.blocks import Block
+from stridetool.core.memory.caching import CachingAllocator
+from stridetool.core.memory.events import Event
+from stridetool.core.memory.settings import DEFAULT, Settings
+from stridetool.errors import InputError, OutOfMemoryError
+
+ALLOC, FREE, NULL, RECORD_STREAM, OTHER = range(5)
+MAX_NBYTES = 1 << 63
+
+Row = tuple[int, int, int, int]  # (code, slot, nbytes, stream)
+OnEvent = Callable[[int, Event, int | None, bool, CachingAllocator], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A trace that is known to be sound: every free has its allocation, every size is a size.
+
+    A slot is an allocation's place in a table; it is used again after the free.
+    """
+
+    events: list[Event]
+    rows: list[Row]
+    slots: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayResult:
+    """Where a trace ended under some settings. `ooms` and `skipped` are indices of events: allocations that
+    failed, and frees and uses of those."""
+
+    allocator: CachingAllocator
+    driver: SimDriver
+    events: int
+    ooms: tuple[int, ...]
+    skipped: tuple[int, ...]
+
+    @property
+    def stats(self) -> dict[str, int]:
+        """The flat keys of `torch.cuda.memory_stats()`."""
+        return self.allocator.memory_stats()
+
+    @property
+    def peak_reserved_bytes(self) -> int:
+        """The most that was held from the device."""
+        return self.allocator.statistics.reserved.all.peak
+
+    @property
+    def peak_allocated_bytes(self) -> int:
+        """The most that was handed out."""
+        return self.allocator.statistics.peaks.bytes
+
+    @property
+    def retries(self) -> int:
+        """Allocations for which the cache was emptied."""
+        return self.allocator.statistics.num_alloc_retries
+
+    @property
+    def device_calls(self) -> int:
+        """Calls that obtained or gave back device memory."""
+        return self.allocator.statistics.num_device_alloc + self.allocator.statistics.num_device_free
+
+
+class _Compiler:
+    """Numbers allocations and refuses what no program can have done."""
+
+    def __init__(self) -> None:
+        self.rows: list[Row] = []
+        self.slots = 0
+        self._live: dict[Any, int] = {}
+        self._spare: list[int] = []
+
+    def add(self, event: Event) -> None:
+        """One event more. Raises InputError that names it."""
+        op = event.op
+        if isinstance(event.id, (list, dict)):
+            raise self._error(event, "an id is a plain value")
+        if op == "alloc":
+            self.rows.append(self._alloc(event))
+        elif op == "free":
+            slot = self._known(event, self._live.pop(event.id, None))
+            self._spare.append(slot)
+            self.rows.append((FREE, slot, 0, 0))
+        elif op == "record_stream":
+            slot = self._known(event, self._live.get(event.id))
+            self.rows.append((RECORD_STREAM, slot, 0, self._stream(event)))
+        elif op in _OTHERS:
+            self._check_other(event)
+            self.rows.append((OTHER, 0, event.nbytes, 0))
+        else:
+            raise self._error(event, f"unknown op {op!r}")
+
+    def _error(self, event: Event, problem: str) -> InputError:
+        return InputError(f"cannot replay event {len(self.rows)} ({event.op}): {problem}")
+
+    def _alloc(self, event: Event) -> Row:
+        if event.id in self._live:
+            raise self._error(event, f"id {event.id!r} is allocated already")
+        nbytes = self._size(event)
+        slot = self._spare.pop() if self._spare else self.slots
+        self.slots = max(self.slots, slot + 1)
+        self._live[event.id] = slot
+        return (ALLOC if nbytes else NULL, slot, nbytes, self._stream(event))
+
+    def _size(self, event: Event) -> int:
+        nbytes = event.nbytes
+        if not isinstance(nbytes, int) or isinstance(nbytes, bool) or not 0 <= nbytes < MAX_NBYTES:
+            raise self._error(event, f"{nbytes!r} is no number of bytes")
+        return nbytes
+
+    def _stream(self, event: Event) -> int:
+        stream = event.stream
+        if not isinstance(stream, int) or isinstance(stream, bool) or not 0 <= stream <= MAX_NBYTES * 2:
+            raise self._error(event, f"{stream!r} is no stream")
+        return stream
+
+    def _known(self, event: Event, slot: int | None) -> int:
+        if slot is None:
+            raise self._error(event, f"id {event.id!r} is not allocated")
+        return slot
+
+    def _check_other(self, event: Event) -> None:
+        if event.op == "set_capacity":
+            self._size(event)
+        if event.op == "event_complete" and event.stream is not None:
+            self._stream(event)
+        if event.op == "set_fraction" and not 0.0 <= event.fraction <= 1.0:
+            raise self._error(event, f"fraction {event.fraction!r} is not within [0, 1]")
+
+
+def compile_events(events: Iterable[Event]) -> Program:
+    """A checked program. Raises InputError that names the first event that makes no sense."""
+    compiler = _Compiler()
+    kept = list(events)
+    for event in kept:
+        compiler.add(event)
+    return Program(kept, compiler.rows, compiler.slots)
+
+
+@contextmanager
+def _no_garbage_collection() -> Iterator[None]:
+    """A replay makes no reference cycles, but millions of objects that a collection would walk again and again."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+def replay(
+    events: Iterable[Event] | Program,
+    *,
+    settings: Settings = DEFAULT,
+    capacity: int,
+    fraction: float = 1.0,
+    policy: str = "2.14",
+    address_policy: str = "bump",
+    stream_events: str | int = "auto",
+    on_event: OnEvent | None = None,
+) -> ReplayResult:
+    """Run `events` on a simulated device of `capacity` bytes.
+
+    `on_event(index, event, address, out_of_memory, allocator)` sees the state after each event; the address is
+    None for everything but an allocation of more than 0 bytes that succeeded. Raises InputError for a trace that
+    makes no sense. Running out of memory is a result, not an error.
+    """
+    program = events if isinstance(events, Program) else compile_events(events)
+    driver = SimDriver(capacity, address_policy=address_policy, stream_events=stream_events)
+    allocator = CachingAllocator(driver, settings, policy=policy, fraction=fraction)
+    with _no_garbage_collection():
+        ooms, skipped = _run(program, allocator, driver, stream_events == "manual", on_event)
+    return ReplayResult(allocator, driver, len(program.rows), tuple(ooms), tuple(skipped))
+
+
+def _run(
+    program: Program,
+    allocator: CachingAllocator,
+    driver: SimDriver,
+    manual: bool,
+    on_event: OnEvent | None,
+) -> tuple[list[int], list[int]]:
+    """The loop: indices of failed allocations, and of the events that these leave without effect."""
+    ooms: list[int] = []
+    skipped: list[int] = []
+    blocks: list[Block | None] = [None] * program.slots
+    failed: set[int] = set()
+    malloc, free = allocator.malloc, allocator.free
+    for index, (code, slot, nbytes, stream) in enumerate(program.rows):
+        block: Block | None = None
+        if code == FREE:
+            block = blocks[slot]
+            if block is not None:
+                free(block)
+                blocks[slot] = None
+            elif slot in failed:
+                failed.remove(slot)
+                skipped.append(index)
+        elif code == ALLOC:
+            try:
+                blocks[slot] = block = malloc(nbytes, stream)
+            except OutOfMemoryError:
+                ooms.append(index)
+                failed.add(slot)
+        elif code == RECORD_STREAM:
+            block = blocks[slot]
+            if block is not None:
+                allocator.record_stream(block, stream)
+            elif slot in failed:
+                skipped.append(index)
+        elif code == OTHER:
+            _other(program.events[index], allocator, driver, manual)
+        if on_event is not None:
+            address = block.address if block is not None and code == ALLOC else None
+            on_event(index, program.events[index], address, bool(ooms) and ooms[-1] == index, allocator)
+    return ooms, skipped
+
+
+def _other(event: Event, allocator: CachingAllocator, driver: SimDriver, manual: bool) -> None:
+    if event.op == "event_complete":
+        if manual:
+            driver.complete(event.stream)
+    else:
+        _OTHERS[event.op](event, allocator, driver)
+
+
+_OTHERS: dict[str, Callable[[Event, CachingAllocator, SimDriver], object]] = {
+    "empty_cache": lambda event, allocator, driver: allocator.empty_cache(),
+    "event_complete": lambda event, allocator, driver: driver.complete(event.stream),
+    "sync": lambda event, allocator, driver: driver.synchronize(),
+    "set_capacity": lambda event, allocator, driver: driver.set_capacity(event.nbytes),
+    "set_fraction": lambda event, allocator, driver: allocator.set_fraction(event.fraction),
+    "reset_peak": lambda event, allocator, driver: allocator.reset_peak(),
+    "pool_create": lambda event, allocator, driver: allocator.pool_create(event.id),
+    "pool_begin": lambda event, allocator, driver: allocator.pool_begin(event.id),
+    "pool_end": lambda event, allocator, driver: allocator.pool_end(event.id),
+    "pool_destroy": lambda event, allocator, driver: allocator.pool_destroy(event.id),
+}

@@ -1,0 +1,68 @@
+"""Torch's texts for running out of memory, word for word (2.14)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from stridetool.errors import OutOfMemoryError
+
+if TYPE_CHECKING:
+    from stridetool.core.memory.caching import CachingAllocator
+
+_ADVICE = (
+    " If reserved but unallocated memory is large try setting PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True"
+    " to avoid fragmentation.  See documentation for Memory Management"
+    "  (https://docs.pytorch.org/docs/stable/notes/cuda.html#optimizing-memory-usage-with-pytorch-cuda-alloc-conf)"
+)
+
+
+def format_size(nbytes: int) -> str:
+    """As torch writes sizes in this message: `N bytes` up to 1024, then KiB, MiB, GiB with two decimals."""
+    if nbytes <= 1024:
+        return f"{nbytes} bytes"
+    for shift, unit in ((10, "KiB"), (20, "MiB")):
+        if nbytes <= 1 << (shift + 10):
+            return f"{nbytes / (1 << shift):.2f} {unit}"
+    return f"{nbytes / (1 << 30):.2f} GiB"
+
+
+def more_than_an_exbibyte() -> OutOfMemoryError:
+    """Refused before anything is tried."""
+    return OutOfMemoryError("CUDA out of memory. Tried to allocate more than 1EB memory.")
+
+
+def rejected(nbytes: int) -> OutOfMemoryError:
+    """Refused by `throw_on_cudamalloc_oom`."""
+    return OutOfMemoryError(
+        "CUDA out of memory. Allocation was preemptively rejected because it would exceed "
+        f"per_process_memory_fraction limit. Requested size: {format_size(nbytes)}"
+    )
+
+
+def out_of_memory(allocator: CachingAllocator, nbytes: int) -> OutOfMemoryError:
+    """`nbytes` is the segment that did not fit: a request of 3 MB says 20.00 MiB.
+
+    As in torch, free memory of private pools is counted as allocated; the policy `fixed` does not.
+    """
+    free, total = allocator.driver.mem_info()
+    allowed = f"{format_size(allocator.allowed)} allowed; " if allocator.allowed is not None else ""
+    private = 0 if allocator.repaired else _free_in_private_pools(allocator)
+    with_private = f"with {format_size(private)} allocated in private pools (e.g., CUDA Graphs), " if private else ""
+    allocated = allocator.allocated_bytes + private
+    return OutOfMemoryError(
+        f"CUDA out of memory. Tried to allocate {format_size(nbytes)}. "
+        f"GPU {allocator.driver.device.index or 0} has a total capacity of {format_size(total)} "
+        f"of which {format_size(free)} is free. {allowed}"
+        f"Of the allocated memory {format_size(allocated)} is allocated by PyTorch, {with_private}"
+        f"and {format_size(allocator.reserved_bytes - allocated)} is reserved by PyTorch but unallocated.{_ADVICE}"
+    )
+
+
+def _free_in_private_pools(allocator: CachingAllocator) -> int:
+    return sum(
+        key[0]
+        for owner in allocator.private.values()
+        for pool in (owner.small, owner.large)
+        for free in pool.free.values()
+        for key in free
+    )

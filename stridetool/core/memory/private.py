@@ -1,0 +1,86 @@
+"""Private pools: what torch.cuda.MemPool and graph captures allocate from.
+
+A pool is in use from its creation to its destruction, and once more from each begin to its end. Only a pool that
+nobody uses gives memory back; a live one keeps its free blocks even when a request in it fails, as in torch.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from stridetool.core.memory import growth
+from stridetool.core.memory.blocks import NEVER, Block, BlockPool, PrivatePool
+from stridetool.errors import InputError
+
+if TYPE_CHECKING:
+    from stridetool.core.memory.caching import CachingAllocator
+
+
+def identity_of(allocator: CachingAllocator, pool: object) -> tuple[int, int]:
+    """Torch's pair of ids: (0, n) for a pool of a user, (n, 0) for one of a graph capture.
+
+    A pair or a number stands for itself; other names are numbered in the order of their creation.
+    """
+    if isinstance(pool, (tuple, list)) and len(pool) == 2:
+        return int(pool[0]), int(pool[1])
+    if isinstance(pool, int):
+        return 0, pool
+    return 0, allocator.pool_names.setdefault(pool, len(allocator.pool_names) + 1)
+
+
+def create(allocator: CachingAllocator, pool: object, *, use_on_oom: bool, no_split: bool) -> None:
+    """A pool in use, or one more user of it."""
+    identity = identity_of(allocator, pool)
+    if identity not in allocator.private:
+        statistics = allocator.statistics
+        rests = (NEVER, NEVER) if no_split else allocator.rests
+        allocator.private[identity] = PrivatePool(identity, (statistics.small, statistics.large), rests)
+    allocator.private[identity].use_count += 1
+    allocator.private[identity].use_on_oom |= use_on_oom
+
+
+def _existing(allocator: CachingAllocator, pool: object) -> PrivatePool:
+    identity = identity_of(allocator, pool)
+    if identity not in allocator.private:
+        raise InputError(f"memory pool {pool!r} does not exist", hint="create it first, and destroy it once")
+    return allocator.private[identity]
+
+
+def begin(allocator: CachingAllocator, pool: object) -> None:
+    """Allocations come from this pool until its end; the last one begun is the one."""
+    private = _existing(allocator, pool)
+    private.use_count += 1
+    allocator.active_pools.append(private)
+
+
+def end(allocator: CachingAllocator, pool: object) -> None:
+    """Raises InputError when it was not begun."""
+    private = _existing(allocator, pool)
+    for position in range(len(allocator.active_pools) - 1, -1, -1):
+        if allocator.active_pools[position] is private:
+            del allocator.active_pools[position]
+            private.use_count -= 1
+            return
+    raise InputError(f"memory pool {pool!r} ends without having begun")
+
+
+def destroy(allocator: CachingAllocator, pool: object) -> None:
+    """One user less; then, as ~MemPool does, the cache of this pool is emptied."""
+    private = _existing(allocator, pool)
+    if private.use_count == 0:
+        raise InputError(f"memory pool {pool!r} is destroyed twice")
+    private.use_count -= 1
+    if private.use_count == 0:
+        growth.release_private(allocator, private)
+
+
+def fall_back(allocator: CachingAllocator, pool: BlockPool, stream: int, size: int) -> Block | None:
+    """A free block of a pool that was made to help out (`use_on_oom`); never for a request in a private pool."""
+    if pool.owner is not None:
+        return None
+    for private in allocator.private.values():
+        if private.use_on_oom:
+            block = growth.take_free(allocator, private.small if pool.is_small else private.large, stream, size)
+            if block is not None:
+                return block
+    return None

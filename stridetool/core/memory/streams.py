@@ -1,0 +1,78 @@
+"""Blocks that several streams use: their free waits for an event of each, polled at every allocation."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+from stridetool.core.memory.blocks import PENDING, Block, PrivatePool
+from stridetool.core.memory.stats import Statistics, Tally
+from stridetool.errors import TensorError
+
+if TYPE_CHECKING:
+    from stridetool.core.memory.caching import CachingAllocator
+
+
+def wait(allocator: CachingAllocator, block: Block) -> None:
+    """Let a freed block wait for each stream that used it."""
+    block.state = PENDING
+    tally = block.segment.tally
+    tally.pending += 1
+    tally.pending_bytes += block.size
+    used_by = allocator.uses.pop(block)
+    allocator.waits[block] = len(used_by)
+    for stream in used_by:
+        event = allocator.driver.record_event(stream)
+        allocator.queues.setdefault(stream, deque()).append((event, block))
+
+
+def check_done(allocator: CachingAllocator, block: Block) -> None:
+    """A block that is not allocated may only come back when the last of its events is finished."""
+    if block.state != PENDING or block in allocator.waits:
+        raise TensorError(f"invalid device pointer: {block.address:#x} was freed before")
+    tally = block.segment.tally
+    tally.pending -= 1
+    tally.pending_bytes -= block.size
+
+
+def process_events(allocator: CachingAllocator) -> None:
+    """Poll each stream up to its first event that is not finished."""
+    query = allocator.driver.query_event
+    for stream, queue in list(allocator.queues.items()):
+        while queue and query(queue[0][0]):
+            _finish(allocator, queue.popleft()[1])
+        if not queue:
+            del allocator.queues[stream]
+
+
+def synchronize(allocator: CachingAllocator, owner: PrivatePool | None = None) -> None:
+    """Wait for every event (of the blocks of `owner`, if given), so that the freed blocks are in their pools."""
+    allocator.statistics.num_sync_all_streams += 1
+    for stream, queue in list(allocator.queues.items()):
+        kept = deque(entry for entry in queue if owner is not None and entry[1].segment.pool.owner is not owner)
+        for event, block in queue:
+            if owner is None or block.segment.pool.owner is owner:
+                allocator.driver.synchronize_event(event)
+                _finish(allocator, block)
+        if kept:
+            allocator.queues[stream] = kept
+        else:
+            del allocator.queues[stream]
+
+
+def _finish(allocator: CachingAllocator, block: Block) -> None:
+    left = allocator.waits[block] - 1
+    allocator.waits[block] = left
+    if left == 0:
+        del allocator.waits[block]
+        allocator.free(block)
+
+
+def note_active_peaks(statistics: Statistics, tally: Tally) -> None:
+    """Active blocks are more than allocated ones only while some wait: their peaks are followed only then."""
+    sibling, peaks = tally.sibling, statistics.peaks
+    active, active_bytes = tally.count + tally.pending, tally.bytes + tally.pending_bytes
+    tally.active_peak = max(tally.active_peak, active)
+    tally.active_bytes_peak = max(tally.active_bytes_peak, active_bytes)
+    peaks.active = max(peaks.active, active + sibling.count + sibling.pending)
+    peaks.active_bytes = max(peaks.active_bytes, active_bytes + sibling.bytes + sibling.pending_bytes)
