@@ -64,7 +64,7 @@ def copy_elements(dst: Tensor, src: Tensor) -> None:
     else:
         values = _on_device_of(dst, numeric.convert(read(src), src._dtype, dst._dtype))
         write(dst, values)
-        kernel = "numpy" if isinstance(values, np.ndarray) else "cupy"
+        kernel = numeric.module_of(values).__name__
     note_copy(kernel, dst.nbytes)
 
 
@@ -72,7 +72,7 @@ def _on_device_of(dst: Tensor, values: Array) -> Array:
     """The array where `dst` can take it: NumPy for host and simulated memory, CuPy for a real GPU."""
     module = numeric.module_of(dst._storage.buffer())
     if module is np:
-        return values.get() if not isinstance(values, np.ndarray) else values
+        return values if numeric.module_of(values) is np else values.get()
     return module.asarray(values)
 
 
@@ -84,7 +84,7 @@ def copy_into(dst: Tensor, src: Tensor) -> str:
     """
     target, source = raw(dst), raw(src)
     target[...] = source
-    return "numpy" if isinstance(target, np.ndarray) else "cupy"
+    return numeric.module_of(target).__name__
 
 
 def item(x: Tensor) -> Any:

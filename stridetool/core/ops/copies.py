@@ -185,14 +185,8 @@ def _roll(self: Tensor, shift: int, dim: int) -> Tensor:
     d = wrap_dim(dim, self.ndim, scalar=False)
     size = self._layout.sizes[d]
     start = (size - shift) % size
-    order = self._layout.suggested_memory_format()
-    out = empty_tensor(Layout.contiguous(self._layout.sizes, order), self._dtype, self.device)
-    for source, target, length in ((start, 0, size - start), (0, size - start, start)):
-        copy_elements(
-            view_of(out, out._layout.narrow(d, target, length)),
-            view_of(self, self._layout.narrow(d, source, length)),
-        )
-    return out
+    parts = self._layout.slice(d, start, size), self._layout.slice(d, 0, start)
+    return cat([view_of(self, layout) for layout in parts], d)
 
 
 @operator(grad="RepeatBackward0")
@@ -243,7 +237,7 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     for x in tensors:
         dtype = dtypes.promote_types(dtype, x._dtype)
     sizes[d] = sum(x._layout.sizes[d] for x in parts)
-    suggested = {x._layout.suggested_memory_format() for x in parts}
+    suggested = {x._layout.suggested_memory_format() for x in tensors}
     order = suggested.pop() if len(suggested) == 1 else "contiguous_format"
     out = empty_tensor(Layout.contiguous(sizes, order), dtype, parts[0].device)
     start = 0

@@ -22,7 +22,12 @@ from stridetool.errors import ArgumentTypeError, ArgumentValueError, DimensionEr
 def getitem(self: Tensor, index: Any) -> Tensor:
     """A view for basic indices, a copy for lists, tensors and masks."""
     if type(index) is int:
-        if self._keys < dispatch.AUTOGRAD and self._layout.sizes:
+        if not self._layout.sizes:
+            raise DimensionError(
+                "invalid index of a 0-dim tensor. Use `tensor.item()` in Python or `tensor.item<T>()` in C++ to "
+                "convert a 0-dim tensor to a number"
+            )
+        if self._keys < dispatch.AUTOGRAD:
             return view_of(self, _integer(self._layout, 0, index, 0))
         items: tuple[Any, ...] = (index,)
     else:
@@ -59,11 +64,6 @@ def basic_layout(layout: Layout, items: Sequence[Any]) -> Layout:
 def _check_count(layout: Layout, items: Sequence[Any]) -> None:
     taken = sum(1 for item in items if item is not None and item is not ...)
     if taken > len(layout.sizes):
-        if not layout.sizes and len(items) == 1 and isinstance(items[0], int):
-            raise DimensionError(
-                "invalid index of a 0-dim tensor. Use `tensor.item()` in Python or `tensor.item<T>()` in C++ to "
-                "convert a 0-dim tensor to a number"
-            )
         raise DimensionError(f"too many indices for tensor of dimension {len(layout.sizes)}")
 
 

@@ -10,6 +10,7 @@ from stridetool.core.dispatch import operator
 from stridetool.core.layout import Layout
 from stridetool.core.ops.arguments import ints
 from stridetool.core.ops.views import strided_layout
+from stridetool.core.options import preserve_format
 from stridetool.core.shapes import checked_numel
 from stridetool.core.storage import Storage, empty_storage
 from stridetool.core.tensor import Tensor, bump
@@ -88,12 +89,12 @@ def resize_(self: Tensor, *sizes: Any, memory_format: str | None = None) -> Tens
     new_sizes = ints("resize_", sizes)
     layout = self._layout
     if new_sizes != layout.sizes:
-        for size in new_sizes:
-            if size < 0:
-                raise TensorError(f"Trying to create tensor with negative dimension {size}: {list(new_sizes)}")
         checked_numel(new_sizes)
         layout = Layout(new_sizes, Layout.contiguous(new_sizes).strides, layout.offset)
         grow(self._storage, layout, self._dtype.itemsize)
+        self._layout = layout  # torch, too, has the new sizes before it refuses a memory format
+    if memory_format == preserve_format:
+        raise TensorError("Unsupported memory formatPreserve")
     if memory_format is not None:
         layout = Layout(new_sizes, Layout.contiguous(new_sizes, memory_format).strides, layout.offset)
     return _become(self, layout)

@@ -121,5 +121,5 @@ def dsplit(self: Tensor, parts: int | Sequence[int]) -> Tensors:
 @operator(grad="UnbindBackward0")
 def unbind(self: Tensor, dim: int = 0) -> Tensors:
     """Every index of one dimension."""
-    d = wrap_dim(dim, self.ndim, scalar=False)
+    d = wrap_dim(wrap_dim(dim, self.ndim), self.ndim, scalar=False)
     return tuple([view_of(self, self._layout.select(d, i)) for i in range(self._layout.sizes[d])])

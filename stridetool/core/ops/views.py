@@ -248,6 +248,8 @@ def strided_layout(self: Tensor, size: Sequence[int], stride: Sequence[int], off
         raise TensorError("mismatch in length of strides and shape")
     if min(strides, default=0) < 0:
         raise TensorError(f"as_strided: Negative strides are not supported at the moment, got strides: {list(strides)}")
+    if start < 0:
+        raise TensorError(f"Tensor: invalid storage offset {start}")
     layout = Layout(sizes, strides, start)
     itemsize, available = self._dtype.itemsize, self._storage.pointer.nbytes
     needed = (layout.reach()[1]) * itemsize
@@ -256,8 +258,6 @@ def strided_layout(self: Tensor, size: Sequence[int], stride: Sequence[int], off
             f"setStorage: sizes {list(sizes)}, strides {list(strides)}, storage offset {start}, and itemsize "
             f"{itemsize} requiring a storage size of {needed} are out of bounds for storage of size {available}"
         )
-    if start < 0:
-        raise TensorError(f"Tensor: invalid storage offset {start}")
     return layout
 
 
