@@ -19,6 +19,10 @@ EXPANDED = 2  # logical bytes over stored bytes from which a copy would blow up
 
 # Operators that give a view when they can, so that their copy is a surprise. clone() says what it does.
 _MAY_VIEW = frozenset(("reshape", "reshape_as", "flatten", "ravel", "contiguous", "to"))
+_METADATA = frozenset(
+    ("as_strided_", "detach_", "requires_grad_", "resize_", "set_", "squeeze_", "swapaxes_", "swapdims_", "t_",
+     "transpose_", "unsqueeze_")
+)  # fmt: skip
 _FAIL_CODES = {
     "overlap": frozenset(("overlap", "overlapping-write")),
     "misaligned": frozenset(("misaligned",)),
@@ -82,8 +86,7 @@ def _why_copied(operation: OperationRow) -> str | None:
 def _overlapping_writes(report: InspectReport) -> Iterator[Finding]:
     overlapping = {tensor.name for tensor in report.tensors if tensor.has_internal_overlap}
     for operation in report.operations:
-        writes = operation.op.endswith("_") or operation.op == "__setitem__"
-        if writes and operation.error is None and overlapping.intersection(operation.inputs[:1]):
+        if _writes(operation.op) and operation.error is None and overlapping.intersection(operation.inputs[:1]):
             yield Finding(
                 "overlapping-write",
                 "warning",
@@ -92,6 +95,11 @@ def _overlapping_writes(report: InspectReport) -> Iterator[Finding]:
                 _place(operation),
                 "clone() the tensor before writing",
             )
+
+
+def _writes(op: str) -> bool:
+    """Whether an operator writes elements of its first input."""
+    return op == "__setitem__" or (op.endswith("_") and not op.endswith("__") and op not in _METADATA)
 
 
 def _overlaps(report: InspectReport) -> Iterator[Finding]:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from stridetool.analysis.views import why_not_view
 from stridetool.core.trace import Record, TensorFacts
 from stridetool.report.inspect import LayoutRow, OperationError, OperationRow, ViewFailure
-
-_VIEWS = frozenset(("view", "view_as", "unflatten"))
 
 
 def operation_rows(
@@ -21,10 +20,12 @@ def operation_rows(
     for index, record in enumerate(records):
         yield OperationRow(
             op=record.op,
+            kind=record.kind,
             file=record.file,
             line=record.line,
             inputs=tuple(map(labels, record.inputs)),
             outputs=tuple(map(labels, record.outputs)),
+            arguments=tuple(map(_written, record.arguments)),
             input_layouts=tuple(map(_layout, record.inputs)),
             output_layouts=tuple(map(_layout, record.outputs)),
             copied=record.copied,
@@ -52,6 +53,16 @@ class _Labels:
         return label
 
 
+def _written(argument: object) -> str:
+    """An argument as the script may have written it; a slice as in an index."""
+    if isinstance(argument, slice):
+        parts = [argument.start, argument.stop] + ([argument.step] if argument.step is not None else [])
+        return ":".join("" if part is None else str(part) for part in parts)
+    if isinstance(argument, tuple) and any(isinstance(item, slice) for item in argument):
+        return ", ".join(map(_written, argument))
+    return "..." if argument is ... else str(argument)
+
+
 def _layout(facts: TensorFacts) -> LayoutRow:
     return LayoutRow(facts.layout.sizes, facts.layout.strides, facts.layout.offset, facts.dtype.name)
 
@@ -61,3 +72,23 @@ def _error(record: Record, set_by: str | None) -> OperationError | None:
         return None
     error = record.error
     return OperationError(error.type, error.message, error.hint, _view_failure(record, set_by))
+
+
+def _view_failure(record: Record, set_by: str | None) -> ViewFailure | None:
+    """The anatomy of a view that does not fit; None when the record failed for another reason."""
+    shape = _wanted_shape(record)
+    if shape is None:
+        return None
+    source = record.inputs[0]
+    return why_not_view(source.layout, shape, source.dtype.itemsize, set_by)
+
+
+def _wanted_shape(record: Record) -> tuple[int, ...] | None:
+    """The shape that a failed `view` or `view_as` was asked for, as it was written."""
+    if record.op == "view_as" and len(record.inputs) == 2:
+        return record.inputs[1].layout.sizes
+    if record.op != "view" or not record.inputs:
+        return None
+    given = record.arguments[0] if len(record.arguments) == 1 else record.arguments
+    sizes = given if isinstance(given, tuple) else (given,)
+    return sizes if all(type(size) is int for size in sizes) else None

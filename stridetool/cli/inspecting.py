@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from stridetool.cli.output import Output, terminal_width
+from stridetool.cli.output import Output, say_error, terminal_width
 from stridetool.cli.targets import Target, open_target
 from stridetool.errors import UsageError
 from stridetool.report.documents import to_json
@@ -55,18 +55,21 @@ class Part:
 
 def run_inspection(request: Inspection, where: Output) -> None:
     """Inspect, write, and end with the exit code that the findings and the scripts ask for."""
+    from stridetool.analysis.arrange import arranged
     from stridetool.analysis.findings import fails
     from stridetool.analysis.merge import merged
 
     cells = 64 if where.format == "json" else max(16, min(terminal_width(), 200) - _LABELS)
     with ExitStack() as stack:
         parts = list(_parts(request, where, cells, stack))
-        report = merged([part.report for part in parts])
+        report = arranged(
+            merged([part.report for part in parts]), sort=request.sort, top=request.top, copies_only=request.copies_only
+        )
         findings = tuple(finding for part in parts for finding in part.findings)
         where.write(_text(envelope("inspect", report, findings), request, where))
     failures = [part.failure for part in parts if part.failure is not None]
     for message, hint in failures:
-        print(f"stride-tool: error: {message}" + (f"\n  hint: {hint}" if hint else ""), file=sys.stderr)
+        say_error(message, hint)
     stopped = [condition for condition in request.fail_on if fails(condition, report, findings)]
     for condition in stopped:
         print(f"stride-tool: --fail-on {condition}: found", file=sys.stderr)

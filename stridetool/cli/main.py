@@ -13,6 +13,7 @@ from typer.core import TyperGroup
 
 from stridetool._version import __version__
 from stridetool.cli import inspect, schema
+from stridetool.cli.output import say_error
 from stridetool.errors import StrideToolError
 
 INTERNAL_ERROR = 70
@@ -35,7 +36,7 @@ def _exit_codes() -> Iterator[None]:
     try:
         yield
     except StrideToolError as error:
-        _say(error.message, error.hint)
+        say_error(error.message, error.hint)
         raise typer.Exit(error.exit_code) from None
     except BrokenPipeError:
         # The reader has what it wanted. Python would complain again when it flushes stdout at exit.
@@ -51,24 +52,15 @@ def _report_unexpected(error: Exception) -> None:
         raise error
     explain = getattr(error, "format_message", None)
     if explain is not None and getattr(error, "exit_code", None) == 2:
-        _say(explain(), "stride-tool -h, or stride-tool COMMAND -h, lists what there is")
+        say_error(explain(), "stride-tool -h, or stride-tool COMMAND -h, lists what there is")
         raise typer.Exit(2) from None
     if "STRIDE_TOOL_TRACEBACK" in os.environ:
         raise error
-    _say(
+    say_error(
         f"internal error: {type(error).__name__}: {error}",
         "this is a bug in stride-tool; STRIDE_TOOL_TRACEBACK=1 shows where",
     )
     raise typer.Exit(INTERNAL_ERROR) from None
-
-
-def _say(message: str, hint: str | None) -> None:
-    from stridetool.render.blocks import printable
-
-    text = "\n".join(printable(line) for line in message.splitlines()) or "unknown error"
-    print(f"stride-tool: error: {text}", file=sys.stderr)
-    if hint is not None:
-        print(f"  hint: {printable(hint)}", file=sys.stderr)
 
 
 app = typer.Typer(

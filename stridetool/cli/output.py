@@ -70,6 +70,16 @@ class Output:
         print(f"wrote {self.path}", file=sys.stderr)
 
 
+def say_error(message: str, hint: str | None = None) -> None:
+    """The two lines of an error on stderr; nothing in them can act on the terminal."""
+    from stridetool.render.blocks import printable
+
+    text = "\n".join(printable(line) for line in message.splitlines()) or "unknown error"
+    print(f"stride-tool: error: {text}", file=sys.stderr)
+    if hint is not None:
+        print(f"  hint: {printable(hint)}", file=sys.stderr)
+
+
 @contextlib.contextmanager
 def replaced_file(path: Path) -> Iterator[IO[str]]:
     """A temporary file beside `path`, renamed to it when the block ends well and removed when not."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import gc
 import importlib.util
 import types
@@ -132,12 +133,13 @@ def _live_storages() -> list[weakref.ref[Storage]]:
 
 
 def _public_names() -> dict[str, Any]:
-    """What an expression finds: the library's names, `st`, and `np` (NumPy, which a value needs anyway)."""
+    """What an expression finds: the library's names, `st`, and `np`; Python's own `int` and `sum` stay Python's."""
     import numpy as np
 
     import stridetool
 
-    return {"st": stridetool, "np": np, **{name: getattr(stridetool, name) for name in stridetool.__all__}}
+    names = [name for name in dir(stridetool) if not name.startswith("_") and not hasattr(builtins, name)]
+    return {"st": stridetool, "np": np, **{name: getattr(stridetool, name) for name in names}}
 
 
 def _aliases(options: Options) -> dict[str, types.ModuleType]:

@@ -73,7 +73,7 @@ def torch_trace(sink: Sink) -> Iterator[Callable[[Any], int]]:
                 outputs = facts(out)
                 if outputs or error is not None:
                     file, line = _caller()
-                    plain = tuple(v for v in args if isinstance(v, int | str))
+                    plain = tuple(tuple(v) if isinstance(v, list) else v for v in args if isinstance(v, int | str | list | tuple))
                     name = (resolve_name(func) or func.__name__).removesuffix(".__get__").rpartition(".")[2]
                     sink(Record(name, file, line, plain, inputs, outputs, tuple(copies), error))
 

@@ -35,7 +35,7 @@ def _cells(operation: OperationRow) -> Sequence[str | Span]:
     after = operation.output_layouts[0] if operation.output_layouts else None
     return (
         place(operation.file, operation.line),
-        f"{operation.op}({', '.join(operation.inputs)})",
+        _call(operation),
         (", ".join(operation.outputs[:3]) + (" …" if len(operation.outputs) > 3 else ""), "name"),
         _what(operation),
         _change(before, after, lambda row: sizes_text(row.sizes)),
@@ -44,17 +44,21 @@ def _cells(operation: OperationRow) -> Sequence[str | Span]:
     )
 
 
+def _call(operation: OperationRow) -> str:
+    """`narrow(x, 0, 0, 2)`, and `x[0, 1:3]` for an index."""
+    if operation.op in ("__getitem__", "__setitem__") and operation.inputs:
+        value = " = …" if operation.op == "__setitem__" else ""
+        return f"{operation.inputs[0]}[{', '.join((*operation.inputs[1:2], *operation.arguments[:1]))}]{value}"
+    return f"{operation.op}({', '.join((*operation.inputs, *operation.arguments))})"
+
+
 def _what(operation: OperationRow) -> Span:
     if operation.error is not None:
         return (operation.error.type, "bad")
     if operation.copied:
-        by = f" by {operation.kernel}" if operation.kernel else ""
+        by = f" ({operation.kernel})" if operation.kernel else ""
         return (f"copy {format_bytes(operation.copied_bytes)}{by}", "warn")
-    if operation.outputs and operation.outputs == operation.inputs[: len(operation.outputs)]:
-        return ("self", "muted")
-    if operation.shares_storage:
-        return ("view", "good")
-    return ("new" if operation.outputs else "", "muted")
+    return ("" if operation.kind == "none" else operation.kind, "good" if operation.kind == "view" else "muted")
 
 
 def _change(before: LayoutRow | None, after: LayoutRow | None, write: Callable[[LayoutRow], str]) -> str:

@@ -103,13 +103,19 @@ class OperationError(msgspec.Struct, frozen=True):
 
 
 class OperationRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One operation of a script, in order. Names are variables where there are any, else `%7`."""
+    """One operation of a script, in order. Names are variables where there are any, else `%7`.
+
+    `kind` is `view`, `copy`, `new`, `self` (the very input), `in-place` or `none` (no tensor came out);
+    `arguments` are those that are no tensors, as Python writes them.
+    """
 
     op: str
+    kind: str
     file: str | None
     line: int | None
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
+    arguments: tuple[str, ...] = ()
     input_layouts: tuple[LayoutRow, ...] = ()
     output_layouts: tuple[LayoutRow, ...] = ()
     copied: bool
