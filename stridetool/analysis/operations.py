@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from stridetool.analysis.views import why_not_view
 from stridetool.core.trace import Record, TensorFacts
+from stridetool.errors import TensorError
 from stridetool.report.inspect import LayoutRow, OperationError, OperationRow, ViewFailure
 
 
@@ -80,7 +81,10 @@ def _view_failure(record: Record, set_by: str | None) -> ViewFailure | None:
     if shape is None:
         return None
     source = record.inputs[0]
-    return why_not_view(source.layout, shape, source.dtype.itemsize, set_by)
+    try:
+        return why_not_view(source.layout, shape, source.dtype.itemsize, set_by)
+    except TensorError:  # the shape itself is wrong: another number of elements, two -1
+        return None
 
 
 def _wanted_shape(record: Record) -> tuple[int, ...] | None:
