@@ -3,14 +3,28 @@
 from __future__ import annotations
 
 from collections import deque
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from stridetool.core.memory.blocks import PENDING, Block, PrivatePool
+from stridetool.core.memory.settings import SIZE_MAX
 from stridetool.core.memory.stats import Statistics, Tally
 from stridetool.errors import TensorError
 
 if TYPE_CHECKING:
     from stridetool.core.memory.caching import CachingAllocator
+
+
+@lru_cache(maxsize=1024)
+def _place(stream: int) -> int:
+    """Where torch's hash table of queues keeps a stream, and so when it polls it.
+
+    ska::flat_hash_map goes by the top bits of the hash times 2^64 / golden ratio; the hash of the k-th stream
+    from torch's pool is its id, 32 (k - 1) + 3, under the device type in the top byte. Streams that share a slot
+    of a small table may change places.
+    """
+    identity = 32 * (stream - 1) + 3 if stream else 0
+    return (1 << 56 | identity) * 11400714819323198485 & SIZE_MAX
 
 
 def wait(allocator: CachingAllocator, block: Block) -> None:
@@ -38,7 +52,8 @@ def check_done(allocator: CachingAllocator, block: Block) -> None:
 def process_events(allocator: CachingAllocator) -> None:
     """Poll each stream up to its first event that is not finished."""
     query = allocator.driver.query_event
-    for stream, queue in list(allocator.queues.items()):
+    for stream in sorted(allocator.queues, key=_place):
+        queue = allocator.queues[stream]
         while queue and query(queue[0][0]):
             _finish(allocator, queue.popleft()[1])
         if not queue:
@@ -48,7 +63,8 @@ def process_events(allocator: CachingAllocator) -> None:
 def synchronize(allocator: CachingAllocator, owner: PrivatePool | None = None) -> None:
     """Wait for every event (of the blocks of `owner`, if given), so that the freed blocks are in their pools."""
     allocator.statistics.num_sync_all_streams += 1
-    for stream, queue in list(allocator.queues.items()):
+    for stream in sorted(allocator.queues, key=_place):
+        queue = allocator.queues[stream]
         kept = deque(entry for entry in queue if owner is not None and entry[1].segment.pool.owner is not owner)
         for event, block in queue:
             if owner is None or block.segment.pool.owner is owner:
