@@ -10,10 +10,9 @@ from math import prod
 from pathlib import Path
 
 import pytest
+from view_operators import OPS, outcome
 
-from stridetool.core import parts
 from stridetool.core.layout import Layout
-from stridetool.errors import StrideToolError
 
 CHAINS = Path(__file__).parents[1] / "data" / "view_semantics" / "view_fuzz.A.jsonl.gz"
 ITEMSIZES = {"bool": 1, "bfloat16": 2, "complex32": 4, "complex64": 8, "complex128": 16}
@@ -23,43 +22,8 @@ def itemsize(dtype):
     return ITEMSIZES.get(dtype) or int("".join(c for c in dtype if c.isdigit())) // 8
 
 
-def as_list(value):
-    return value if isinstance(value, list) else [value]
-
-
-OPS = {
-    "transpose": Layout.transpose,
-    "swapaxes": Layout.transpose,
-    "permute": Layout.permute,
-    "movedim": lambda t, source, to: t.movedim(as_list(source), as_list(to)),
-    "select": Layout.select,
-    "slice": Layout.slice,
-    "narrow": Layout.narrow,
-    "squeeze": Layout.squeeze,
-    "squeeze_dims": Layout.squeeze,
-    "unsqueeze": Layout.unsqueeze,
-    "expand": Layout.expand,
-    "broadcast_to": Layout.expand,
-    "unfold": Layout.unfold,
-    "diagonal": Layout.diagonal,
-    "view": Layout.view,
-    "unflatten": lambda t, dim, sizes: t.view(t.unflatten_sizes(dim, sizes)),
-    "split": parts.split,
-    "chunk": parts.chunk,
-    "tensor_split": parts.tensor_split,
-    "unbind": parts.unbind,
-    "hsplit": lambda t, sections: parts.named_split("hsplit", t, sections),
-    "vsplit": lambda t, sections: parts.named_split("vsplit", t, sections),
-    "dsplit": lambda t, sections: parts.named_split("dsplit", t, sections),
-}
-
-
 def layout_of(facts):
     return Layout(tuple(facts["sz"]), tuple(facts["st"]), facts["off"])
-
-
-def as_lists(layout):
-    return [list(layout.sizes), list(layout.strides), layout.offset]
 
 
 @pytest.fixture(scope="module")
@@ -79,15 +43,6 @@ def steps(chains):
             if "sz" in step:
                 facts = step
     return pairs
-
-
-def outcome(operator, layout, args):
-    """What an operator did, in the form of `wanted`; torch's types stand for ours in the message of expand."""
-    try:
-        result = operator(layout, *args)
-    except StrideToolError as error:
-        return type(error).__mro__, error.message
-    return [as_lists(part) for part in result[:8]] if isinstance(result, list) else [as_lists(result)]
 
 
 def agrees(got, step):
