@@ -98,6 +98,7 @@ class CachingAllocator:
         settings = self.settings
         divisions = settings.roundup_power2_divisions
         self.divisions = divisions if max(divisions) > 1 else None
+        self._rounded: dict[int, int] = {}  # bytes → block size, a memo of bounded size
         self.max_split = settings.max_split_size
         self._special = settings.expandable_segments or self.max_split != SIZE_MAX
         self.counts_segments = self.policy != "2.11"
@@ -117,8 +118,7 @@ class CachingAllocator:
         """A block of at least `nbytes` (> 0) bytes that serves `stream`. Raises OutOfMemoryError."""
         if self.queues:
             streams.process_events(self)
-        divisions = self.divisions
-        size = (nbytes + 511) & -512 if divisions is None else round_size(nbytes, divisions)
+        size = (nbytes + 511) & -512 if self.divisions is None else self._round(nbytes)
         if self.active_pools:
             pool = self.active_pools[-1].small if size <= SMALL_SIZE else self.active_pools[-1].large
         else:
@@ -146,7 +146,7 @@ class CachingAllocator:
         segment = block.segment
         tally = segment.tally
         sibling = tally.sibling
-        peaks = self.statistics.peaks
+        peaks = tally.peaks
         rest = key[0] - size
         if rest >= pool.min_rest and (size < self.max_split or pool.min_rest == MIN_BLOCK):
             # The new block takes the front; the rest keeps the object, and often its place among the free ones.
@@ -170,7 +170,7 @@ class CachingAllocator:
                 if left is not None or block.next is not None:
                     tally.split_bytes -= size
                 else:
-                    self._split_up(tally, 1, rest)
+                    tally.first_split(rest)
             block = front
         else:
             del free[index]
@@ -262,28 +262,35 @@ class CachingAllocator:
             block.idle_since = segment.pool.searches
         if segment.page == 0:
             if left is not None or block.next is not None:
-                self._split_up(tally, pieces, gained)
+                peaks = tally.peaks
+                tally.split_bytes_rises += gained
+                tally.split_bytes = now = tally.split_bytes + gained
+                if now > tally.split_bytes_peak:
+                    tally.split_bytes_peak = now
+                if now + tally.sibling.split_bytes > peaks.split_bytes:
+                    peaks.split_bytes = now + tally.sibling.split_bytes
+                if pieces > 0:
+                    tally.split_rises += 1
+                    tally.split = now = tally.split + 1
+                    if now > tally.split_peak:
+                        tally.split_peak = now
+                    if now + tally.sibling.split > peaks.split:
+                        peaks.split = now + tally.sibling.split
+                else:
+                    tally.split += pieces
             elif pieces < 1:
                 tally.split += pieces - 1
                 tally.split_bytes -= size - gained
 
-    def _split_up(self, tally: Any, pieces: int, nbytes: int) -> None:
-        """Free memory of a split segment grew by `nbytes`, and its number of pieces by 1, 0 or -1."""
-        sibling = tally.sibling
-        peaks = self.statistics.peaks
-        tally.split_bytes_rises += nbytes
-        tally.split_bytes = now = tally.split_bytes + nbytes
-        if now > tally.split_bytes_peak:
-            tally.split_bytes_peak = now
-        if now + sibling.split_bytes > peaks.split_bytes:
-            peaks.split_bytes = now + sibling.split_bytes
-        tally.split = now = tally.split + pieces
-        if pieces > 0:
-            tally.split_rises += 1
-            if now > tally.split_peak:
-                tally.split_peak = now
-            if now + sibling.split > peaks.split:
-                peaks.split = now + sibling.split
+    def _round(self, nbytes: int) -> int:
+        """The block size under roundup_power2_divisions; programs ask for the same sizes again and again."""
+        size = self._rounded.get(nbytes)
+        if size is None:
+            assert self.divisions is not None
+            size = round_size(nbytes, self.divisions)
+            if len(self._rounded) < 1 << 16:
+                self._rounded[nbytes] = size
+        return size
 
     # -- best fit beyond the plain rule ------------------------------------------------------------------------
 

@@ -63,7 +63,7 @@ class Tally:
 
     `pending` blocks were freed but wait for another stream: they are active and not allocated. An active peak
     that is below the allocated one is simply not up to date: the higher of the two is the answer.
-    `sibling` is the tally of the other kind.
+    `sibling` is the tally of the other kind, `peaks` are those of their sums.
     """
 
     __slots__ = (
@@ -75,6 +75,7 @@ class Tally:
         "count",
         "count_peak",
         "count_rises",
+        "peaks",
         "pending",
         "pending_bytes",
         "requested",
@@ -90,6 +91,7 @@ class Tally:
     )
 
     sibling: Tally
+    peaks: Peaks
 
     def __init__(self) -> None:
         self.count = self.count_peak = self.count_rises = 0
@@ -98,6 +100,17 @@ class Tally:
         self.pending = self.pending_bytes = self.active_peak = self.active_bytes_peak = 0
         self.split = self.split_peak = self.split_rises = 0
         self.split_bytes = self.split_bytes_peak = self.split_bytes_rises = 0
+
+    def first_split(self, rest: int) -> None:
+        """A whole segment was cut: `rest` bytes of it are free beside a block."""
+        self.split_rises += 1
+        self.split += 1
+        self.split_peak = max(self.split_peak, self.split)
+        self.peaks.split = max(self.peaks.split, self.split + self.sibling.split)
+        self.split_bytes_rises += rest
+        self.split_bytes += rest
+        self.split_bytes_peak = max(self.split_bytes_peak, self.split_bytes)
+        self.peaks.split_bytes = max(self.peaks.split_bytes, self.split_bytes + self.sibling.split_bytes)
 
     def reset_peaks(self) -> None:
         """Every peak is what is held now."""
@@ -139,6 +152,7 @@ class Statistics:
     def __init__(self) -> None:
         self.small, self.large, self.peaks = Tally(), Tally(), Peaks()
         self.small.sibling, self.large.sibling = self.large, self.small
+        self.small.peaks = self.large.peaks = self.peaks
         self.reserved, self.segment = Counters(), Counters()
         self.oversize_allocations, self.oversize_segments = Counter(), Counter()
         self.private: dict[tuple[int, int], Counters] = {}
