@@ -67,8 +67,8 @@ def _hidden_copies(report: InspectReport) -> Iterator[Finding]:
         yield Finding(
             "hidden-copy",
             "warning",
-            f"{operation.op} copied {format_bytes(operation.copied_bytes)}: {result} has a storage of its own, "
-            f"writes to it do not reach {source}",
+            f"{operation.op} copied {format_bytes(operation.copied_bytes)} into a storage of its own: writes to "
+            f"{result} do not reach {source}",
             _place(operation),
             _why_copied(operation),
         )
@@ -191,7 +191,7 @@ def _shared(report: InspectReport) -> Iterator[Finding]:
             f"{_some([tensor.name for tensor in members])} share storage {storage.id}: torch.save of all together "
             f"writes {each} once, of each to its own file {count} × {each}; clones {clones} in all",
             None,
-            f"safetensors refuses them together: {_keep(members, storage)}; pickle writes the storage once per tensor",
+            f"safetensors refuses them together: {_keep(members, storage)}; plain pickle writes the storage once per tensor",
         )
 
 

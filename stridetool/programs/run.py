@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from stridetool.core import trace
 from stridetool.core.facts import ArrayFacts, HiddenStorage
 from stridetool.core.storage import Storage
+from stridetool.core.trace import facts_of, trace
 from stridetool.programs import script
 from stridetool.programs.holders import holders
 from stridetool.programs.recorder import KEPT_OPERATIONS, Recorder
@@ -61,7 +61,7 @@ def run_program(source: str | None, path: Path | None, options: Options) -> Run:
         builtin = set(namespace)
         outcome = script.Outcome(namespace, None, 0)
         with ExitStack() as stack:
-            stack.enter_context(trace.trace(recorder))
+            stack.enter_context(trace(recorder))
             foreign = _foreign_trace(codes, options, recorder, stack)
             for code in codes:
                 outcome = script.execute(code, namespace, quiet_stdout=options.quiet_stdout)
@@ -94,7 +94,7 @@ def _collect(
     if "_" in variables:  # the value of -e comes last
         variables["_"] = variables.pop("_")
     arrays = [facts for name, value in variables.items() if (facts := array_facts(name, value)) is not None]
-    serials = {value.serial: name for name, value in variables.items() if _is_ours(value)}
+    serials = {facts_of(value).tensor: name for name, value in variables.items() if _is_ours(value)}
     if foreign is not None:
         import torch
 

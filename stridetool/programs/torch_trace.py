@@ -73,7 +73,9 @@ def torch_trace(sink: Sink) -> Iterator[Callable[[Any], int]]:
                 outputs = facts(out)
                 if outputs or error is not None:
                     file, line = _caller()
-                    plain = tuple(tuple(v) if isinstance(v, list) else v for v in args if isinstance(v, int | str | list | tuple))
+                    plain = tuple(
+                        tuple(v) if isinstance(v, list) else v for v in args if isinstance(v, int | str | list | tuple)
+                    )
                     name = (resolve_name(func) or func.__name__).removesuffix(".__get__").rpartition(".")[2]
                     sink(Record(name, file, line, plain, inputs, outputs, tuple(copies), error))
 
@@ -93,6 +95,10 @@ def _facts(tensor: Any, number: int) -> TensorFacts:
         Device(tensor.device.type, tensor.device.index),
         storage.nbytes(),
     )
+
+
+def _plain(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
 
 
 def _flat(values: Any) -> Iterator[Any]:
