@@ -52,12 +52,12 @@ def agrees(got, step):
         classes, message = got
         same = message == step["msg"] or message.partition("{")[2] == step["msg"].partition("{")[2] != ""
         return same and step["err"] in [c.__name__ for c in classes]
-    return got == step.get("outs", [[step.get("sz"), step.get("st"), step.get("off")]])
+    return got == [step["sz"], step["st"], step["off"]]
 
 
 def test_every_recorded_step_of_a_view_operator(steps):
     chosen = [(facts, step) for facts, step in steps if step["op"] in OPS and not step.get("k")]
-    assert len(chosen) > 30_000
+    assert len(chosen) > 20_000
     wrong = [
         (facts["sz"], facts["st"], facts["off"], step)
         for facts, step in chosen
@@ -90,7 +90,7 @@ def test_flatten_sizes_of_every_recorded_flatten(steps):
         if step["op"] != "flatten":
             continue
         got = outcome(lambda t, *a: Layout.contiguous(t.flatten_sizes(*a)), layout_of(facts), step.get("a", []))
-        assert agrees(got, step) if "err" in step else got[0][0] == step["sz"], (facts, step, got)
+        assert agrees(got, step) if "err" in step else got[0] == step["sz"], (facts, step, got)
 
 
 def test_overlap_of_every_recorded_state(chains):

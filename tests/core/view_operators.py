@@ -1,6 +1,5 @@
 """The view operators under torch's names, on layouts: what the comparisons with torch apply."""
 
-from stridetool.core import parts
 from stridetool.core.layout import Layout
 from stridetool.errors import StrideToolError
 
@@ -26,13 +25,6 @@ OPS = {
     "diagonal": Layout.diagonal,
     "view": Layout.view,
     "unflatten": lambda t, dim, sizes: t.view(t.unflatten_sizes(dim, sizes)),
-    "split": parts.split,
-    "chunk": parts.chunk,
-    "tensor_split": parts.tensor_split,
-    "unbind": parts.unbind,
-    "hsplit": lambda t, sections: parts.named_split("hsplit", t, sections),
-    "vsplit": lambda t, sections: parts.named_split("vsplit", t, sections),
-    "dsplit": lambda t, sections: parts.named_split("dsplit", t, sections),
 }
 
 
@@ -41,9 +33,9 @@ def as_lists(layout):
 
 
 def outcome(operator, layout, args):
-    """[sizes, strides, offset] of each of the first eight results, or the error's classes and its first line."""
+    """[sizes, strides, offset] of the result, or the error's classes and its first line."""
     try:
         result = operator(layout, *args)
     except StrideToolError as error:
         return type(error).__mro__, error.message
-    return [as_lists(part) for part in result[:8]] if isinstance(result, list) else [as_lists(result)]
+    return as_lists(result)
