@@ -191,7 +191,8 @@ def _shared(report: InspectReport) -> Iterator[Finding]:
             f"{_some([tensor.name for tensor in members])} share storage {storage.id}: torch.save of all together "
             f"writes {each} once, of each to its own file {count} × {each}; clones {clones} in all",
             None,
-            f"safetensors refuses them together: {_keep(members, storage)}; plain pickle writes the storage once per tensor",
+            f"safetensors refuses them together: {_keep(members, storage)}; plain pickle writes the storage once per "
+            "tensor",
         )
 
 

@@ -10,6 +10,7 @@ import itertools
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from types import CodeType
 from typing import Any
 
 from stridetool.core import dtype as dtypes
@@ -72,12 +73,11 @@ def torch_trace(sink: Sink) -> Iterator[Callable[[Any], int]]:
             finally:
                 outputs = facts(out)
                 if outputs or error is not None:
-                    file, line = _caller()
                     plain = tuple(
                         tuple(v) if isinstance(v, list) else v for v in args if isinstance(v, int | str | list | tuple)
                     )
                     name = (resolve_name(func) or func.__name__).removesuffix(".__get__").rpartition(".")[2]
-                    sink(Record(name, file, line, plain, inputs, outputs, tuple(copies), error))
+                    sink(Record(name, *_caller(), plain, inputs, outputs, tuple(copies), error))
 
     with ExitStack() as stack:
         stack.enter_context(Copies())
@@ -109,9 +109,9 @@ def _flat(values: Any) -> Iterator[Any]:
         yield values
 
 
-def _caller() -> tuple[str, int]:
-    """File and line of the innermost frame outside torch and this package."""
+def _caller() -> tuple[CodeType, int]:
+    """Code and instruction of the innermost frame outside torch and this package."""
     frame = sys._getframe(2)
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in ("torch", "stridetool"):
         frame = frame.f_back
-    return frame.f_code.co_filename, frame.f_lineno
+    return frame.f_code, frame.f_lasti
