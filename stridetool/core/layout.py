@@ -77,10 +77,12 @@ class Layout(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def ndim(self) -> int:
+        """Number of dimensions."""
         return len(self.sizes)
 
     @property
     def numel(self) -> int:
+        """Number of indices: elements as the tensor counts them, however many places they share."""
         return prod(self.sizes)
 
     @property
