@@ -23,6 +23,7 @@ MAY_IMPORT = {
     "cli": {"core", "kernels", "sources", "programs", "report", "analysis", "bench", "render", "_version"},
     "__init__": {"core", "kernels", "cuda", "_version"},
     "cuda": {"core", "kernels"},
+    "__main__": {"cli"},
     "_version": set(),
 }
 

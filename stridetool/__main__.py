@@ -1,0 +1,5 @@
+"""`python -m stridetool` is `stride-tool`."""
+
+from stridetool.cli import main
+
+main()
