@@ -1,0 +1,164 @@
+"""The host as a device to benchmark."""
+
+from __future__ import annotations
+
+import fnmatch
+import random
+from dataclasses import replace
+
+from stridetool.bench import machine
+from stridetool.bench.backend import Measured, Settings
+from stridetool.bench.cases import Case
+from stridetool.bench.host_kernels import (
+    Skip,
+    Workspace,
+    consuming,
+    default_kernels,
+    flusher,
+    kernel_names,
+    peak_subjects,
+    subject,
+)
+from stridetool.bench.sampling import Clock, ProcessClock, Subject, ThreadClock, measure
+from stridetool.errors import UsageError
+from stridetool.report.bench import SkippedKernel
+from stridetool.report.envelope import Fact, Finding
+from stridetool.units import format_bytes
+
+_MEMORY_SHARE = 0.8  # of what is available
+_MAX_FLUSH_BYTES = 512 << 20
+
+
+class HostBackend:
+    """NumPy, torch and OpenCV where installed, and our own kernels, on memory of this process."""
+
+    device = "cpu"
+
+    def __init__(self, seed: int = 0) -> None:
+        self._rng = random.Random(seed)
+        self._throttled = machine.throttle_count()
+
+    def facts(self) -> dict[str, Fact]:
+        return machine.host_facts()
+
+    def check(self, case: Case) -> None:
+        """Raises UsageError when the memory of the case is not there, or the kernels could not address it."""
+        needed, available = Workspace.needed_bytes(case), machine.available_bytes()
+        if available is not None and needed > available * _MEMORY_SHARE:
+            raise UsageError(
+                f"cannot copy {case.name}: it takes {format_bytes(needed)}, {format_bytes(available)} are available",
+                hint="time a smaller part: beyond the caches, bandwidth does not depend on the size",
+            )
+
+    def measure(self, case: Case, settings: Settings) -> Measured:
+        """The kernels of `settings`, and the peak's, in the same rounds."""
+        work = Workspace(case, threads=settings.threads, fresh=settings.fresh)
+        subjects, skipped, wrong = _chosen(work, settings)
+        peaks = peak_subjects(work)
+        everyone = [_in_mode(s, work, settings) for s in (*subjects, *peaks)]
+        clock: Clock = ThreadClock() if settings.threads == 1 else ProcessClock()
+        series = measure(everyone, settings.limits, clock, self._rng)
+        return Measured(
+            {s.name: series[s.name] for s in subjects}, {p.name: series[p.name] for p in peaks}, skipped, wrong
+        )
+
+    def findings(self, settings: Settings) -> list[Finding]:
+        """What about this machine makes times worse or unsure."""
+        found = []
+        if machine.throttle_count() > self._throttled:
+            found.append(_THROTTLED)
+        if settings.threads > machine.usable_cpus():
+            found.append(_few_cpus(settings.threads))
+        facts = self.facts()
+        if facts.get("huge_pages") == "never":
+            found.append(_NO_HUGE_PAGES)
+        if facts.get("governor") == "powersave":
+            found.append(_GOVERNOR)
+        if settings.mode == "cold" and machine.last_level_bytes() > _MAX_FLUSH_BYTES:
+            found.append(_LARGE_CACHE)
+        return found
+
+
+def _chosen(work: Workspace, settings: Settings) -> tuple[list[Subject], tuple[SkippedKernel, ...], tuple[str, ...]]:
+    """The kernels that run, each checked against NumPy; those that do not, and why; those that were wrong."""
+    subjects, skipped, wrong = [], [], []
+    for name in () if settings.peak_only else _names(settings.kernels):
+        try:
+            chosen = subject(name, work)
+        except Skip as reason:
+            skipped.append(SkippedKernel(name, str(reason)))
+            continue
+        if chosen.prepare is not None:
+            chosen.prepare()
+        if work.is_right(chosen.call):
+            subjects.append(chosen)
+        else:
+            skipped.append(SkippedKernel(name, "its result differs from NumPy's"))
+            wrong.append(name)
+    return subjects, tuple(skipped), tuple(wrong)
+
+
+def _names(patterns: tuple[str, ...]) -> list[str]:
+    """Kernels by name or glob; `c-avx2` is short for `stride-tool:c-avx2`. UsageError when a pattern matches none."""
+    if not patterns:
+        return list(default_kernels())
+    known = kernel_names()
+    chosen: dict[str, None] = {}
+    for pattern in patterns:
+        matching = [n for n in known if pattern in (n, n.partition(":")[2]) or fnmatch.fnmatchcase(n, pattern)]
+        if not matching:
+            raise UsageError(f"no kernel matches {pattern!r}", hint=f"there are: {', '.join(known)}")
+        chosen.update(dict.fromkeys(matching))
+    return list(chosen)
+
+
+def _in_mode(chosen: Subject, work: Workspace, settings: Settings) -> Subject:
+    if settings.mode == "consumer":
+        return replace(chosen, call=consuming(chosen.call, work))
+    if settings.mode == "cold":
+        flush = flusher(min(2 * machine.last_level_bytes(), _MAX_FLUSH_BYTES))
+        prepare = chosen.prepare
+
+        def prepare_cold() -> None:
+            if prepare is not None:
+                prepare()
+            flush()
+
+        return replace(chosen, prepare=prepare_cold, one_call=True)
+    return chosen
+
+
+_THROTTLED = Finding(
+    code="throttled",
+    severity="warning",
+    message="the processor was slowed down for heat during the run: absolute times are too high",
+    hint="ratios within a round still hold; let the machine cool, or run --quick",
+)
+_NO_HUGE_PAGES = Finding(
+    code="no-huge-pages",
+    severity="warning",
+    message="transparent huge pages are off: large copies lose 15 to 25 % to address translation",
+    hint="echo madvise | sudo tee /sys/kernel/mm/transparent_hugepage/enabled",
+)
+_GOVERNOR = Finding(
+    code="clock-governor",
+    severity="warning",
+    message="the clock governor is powersave: short runs are timed at a low clock",
+    hint="sudo cpupower frequency-set -g performance",
+)
+_LARGE_CACHE = Finding(
+    code="cache-not-emptied",
+    severity="warning",
+    message=f"the last cache is larger than the {format_bytes(_MAX_FLUSH_BYTES)} that are read to empty it",
+    hint="cold times may be partly warm",
+)
+
+
+def _few_cpus(threads: int) -> Finding:
+    usable = machine.usable_cpus()
+    return Finding(
+        code="few-processors",
+        severity="warning",
+        message=f"{threads} threads share {usable} processor{'s' if usable > 1 else ''}: they wait for each other",
+        hint=f"--threads {usable}, or give the process more processors (taskset, container limits)",
+    )
