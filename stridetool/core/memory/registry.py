@@ -2,11 +2,35 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping
+
 from stridetool.core.drivers.device import CPU, Device, Driver, driver_for
 from stridetool.core.memory.allocator import Allocator
-from stridetool.core.memory.cpu import DirectAllocator
+from stridetool.core.memory.caching import CachingAllocator
+from stridetool.core.memory.cpu import CpuCachingAllocator, DirectAllocator
+from stridetool.core.memory.settings import Settings
+
+NO_CACHING = "STRIDE_TOOL_NO_MEMORY_CACHING"
 
 _allocators: dict[Device, Allocator] = {}
+
+
+def settings_from(environment: Mapping[str, str]) -> Settings:
+    """As torch 2.14: PYTORCH_CUDA_ALLOC_CONF wins whole over PYTORCH_ALLOC_CONF. Raises UsageError."""
+    for name in ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"):
+        if name in environment:
+            return Settings.parse(environment[name])
+    return Settings()
+
+
+def caching_for(driver: Driver) -> Allocator:
+    """The caching allocator for `driver`; the direct one when STRIDE_TOOL_NO_MEMORY_CACHING=1."""
+    if os.environ.get(NO_CACHING) == "1":
+        return DirectAllocator(driver)
+    if driver.device.type == "cpu":
+        return CpuCachingAllocator(driver)
+    return CachingAllocator(driver, settings_from(os.environ))
 
 
 def _key(device: Device) -> Device:
@@ -14,7 +38,8 @@ def _key(device: Device) -> Device:
 
 
 def _make(driver: Driver) -> Allocator:
-    return DirectAllocator(driver)
+    """Torch's choice: the host is not cached, a GPU is."""
+    return DirectAllocator(driver) if driver.device.type == "cpu" else caching_for(driver)
 
 
 def allocator_for(device: Device) -> Allocator:
