@@ -1,0 +1,367 @@
+"""An inert pickle machine: it builds records of what a pickle would make, and neither imports nor calls anything.
+
+Globals become `Global`, whatever a pickle would call or instantiate becomes `Made`, dicts become lists of pairs (no
+key is hashed), persistent references stay references. All opcodes of protocols 0 to 5 are taken that need no
+registry and no buffers from outside. The work is bounded by a budget of steps, in which an opcode that allocates
+counts for several, so that time and memory are bounded with it.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from typing import Any
+
+from stridetool.errors import InputError
+from stridetool.sources.pickle_scan import OPCODES
+
+BUDGET = 10_000_000  # a tensor of a checkpoint costs about 80
+_ALLOCATION = 4
+_MAX_KEY_DEPTH = 4
+
+
+class Global:
+    """A module and a name in it."""
+
+    __slots__ = ("module", "name")
+
+    def __init__(self, module: str, name: str) -> None:
+        self.module, self.name = module, name
+
+    @property
+    def path(self) -> str:
+        return f"{self.module}.{self.name}"
+
+
+class Dict:
+    """A dict: its entries in order, with keys that stand twice."""
+
+    __slots__ = ("pairs",)
+
+    def __init__(self, pairs: list[tuple[Any, Any]]) -> None:
+        self.pairs = pairs
+
+
+class Made:
+    """What a pickle would make by calling or instantiating `function`: arguments, state, and what is put into it."""
+
+    __slots__ = ("args", "function", "items", "pairs", "state")
+
+    def __init__(self, function: Any, args: Any) -> None:
+        self.function, self.args = function, args
+        self.state: Any = None
+        self.items: list[Any] = []
+        self.pairs: list[tuple[Any, Any]] = []
+
+    @property
+    def path(self) -> str:
+        """`module.name` of what is called, or "" where that is no global."""
+        return self.function.path if isinstance(self.function, Global) else ""
+
+
+class Persistent:
+    """A reference to something beside the pickle."""
+
+    __slots__ = ("id",)
+
+    def __init__(self, id: Any) -> None:
+        self.id = id
+
+
+class Machine:
+    """Runs one pickle. `globals` and `persistent` list what it named, each once or as often as it stands there."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._stack: list[Any] = []
+        self._marked: list[list[Any]] = []
+        self._memo: dict[int, Any] = {}
+        self.globals: dict[tuple[str, str], Global] = {}
+        self.persistent: list[Persistent] = []
+
+    def run(self, start: int, end: int, budget: int = BUDGET) -> Any:
+        """The object of the pickle in [start, end), which `scan` has passed. Raises InputError where it is broken."""
+        position, data, handlers = start, self._data, _HANDLERS
+        try:
+            while position < end:
+                width, counted, cost, handler = handlers[data[position]]
+                position += 1
+                budget -= cost
+                if budget < 0:
+                    raise InputError("the pickle makes more objects than can be read")
+                first, position = position, position + width
+                if counted:
+                    first, position = position, position + int.from_bytes(data[first:position], "little")
+                elif width < 0:
+                    position = _line_end(data, first, -width)
+                handler(self, data[first:position] if width else b"")
+        except (IndexError, KeyError) as error:
+            raise InputError(f"the pickle is broken at byte {position - start:,}: the stack lacks a value") from error
+        except (ValueError, struct.error) as error:
+            raise InputError(f"the pickle is broken at byte {position - start:,}: {error}") from error
+        if len(self._stack) != 1 or self._marked:
+            raise InputError("the pickle ends with more or less than one object")
+        return self._stack[0]
+
+    # Each handler takes the raw argument of its opcode.
+
+    def _push(self, value: Any) -> None:
+        self._stack.append(value)
+
+    def _mark(self, _: bytes) -> None:
+        self._marked.append(self._stack)
+        self._stack = []
+
+    def _pop_mark(self) -> list[Any]:
+        items, self._stack = self._stack, self._marked.pop()
+        return items
+
+    def _drop_mark(self, _: bytes) -> None:
+        self._pop_mark()
+
+    def _pop(self, _: bytes) -> None:
+        if self._stack:
+            self._stack.pop()
+        else:
+            self._pop_mark()
+
+    def _dup(self, _: bytes) -> None:
+        self._stack.append(self._stack[-1])
+
+    def _put(self, index: int) -> None:
+        self._memo[index] = self._stack[-1]
+
+    def _get(self, index: int) -> None:
+        if index not in self._memo:
+            raise InputError(f"the pickle uses memo entry {index:,} before it is there")
+        self._stack.append(self._memo[index])
+
+    def _memoize(self, _: bytes) -> None:
+        self._memo[len(self._memo)] = self._stack[-1]
+
+    def _global(self, argument: bytes) -> None:
+        module, name, _ = argument.decode("utf-8", "backslashreplace").split("\n")
+        self._stack.append(self._named(module, name))
+
+    def _stack_global(self, _: bytes) -> None:
+        name, module = self._stack.pop(), self._stack.pop()
+        if not isinstance(name, str) or not isinstance(module, str):
+            raise InputError("STACK_GLOBAL over values that are no strings")
+        self._stack.append(self._named(module, name))
+
+    def _named(self, module: str, name: str) -> Global:
+        return self.globals.setdefault((module, name), Global(module, name))
+
+    def _reduce(self, _: bytes) -> None:
+        args = self._stack.pop()
+        self._stack[-1] = Made(self._stack[-1], args)
+
+    def _newobj_ex(self, _: bytes) -> None:
+        keywords, args = self._stack.pop(), self._stack.pop()
+        self._stack[-1] = Made(self._stack[-1], (args, keywords))
+
+    def _inst(self, argument: bytes) -> None:
+        args = tuple(self._pop_mark())
+        self._global(argument)
+        self._stack[-1] = Made(self._stack[-1], args)
+
+    def _obj(self, _: bytes) -> None:
+        function, *args = self._pop_mark()
+        self._stack.append(Made(function, tuple(args)))
+
+    def _build(self, _: bytes) -> None:
+        state = self._stack.pop()
+        target = self._stack[-1]
+        if not isinstance(target, Made):
+            raise InputError("BUILD on something that no call made")
+        target.state = state if target.state is None else (target.state, state)
+
+    def _persistent(self, id: Any) -> None:
+        reference = Persistent(id)
+        self.persistent.append(reference)
+        self._stack.append(reference)
+
+    def _extend(self, items: list[Any]) -> None:
+        target = self._stack[-1]
+        if isinstance(target, list):
+            target.extend(items)
+        elif isinstance(target, Made):
+            target.items.extend(items)
+        else:
+            raise InputError("APPENDS on something that is no list")
+
+    def _append(self, _: bytes) -> None:
+        self._extend([self._stack.pop()])
+
+    def _set_items(self, flat: list[Any]) -> None:
+        target = self._stack[-1]
+        if not isinstance(target, Dict | Made):
+            raise InputError("SETITEMS on something that is no dict")
+        target.pairs.extend(_pairs(flat))
+
+    def _set_item(self, _: bytes) -> None:
+        value, key = self._stack.pop(), self._stack.pop()
+        self._set_items([key, value])
+
+
+def _pairs(flat: list[Any]) -> list[tuple[Any, Any]]:
+    if len(flat) % 2:
+        raise InputError("a dict with a key and no value")
+    for key in flat[::2]:
+        _check_key(key, 0)
+    return list(zip(flat[::2], flat[1::2], strict=True))
+
+
+def _check_key(key: Any, depth: int) -> None:
+    if isinstance(key, list | Dict | bytearray):
+        raise InputError("a dict key that cannot be hashed")
+    if isinstance(key, tuple):
+        if depth > _MAX_KEY_DEPTH:
+            raise InputError("a dict key of deeply nested tuples")
+        for item in key:
+            _check_key(item, depth + 1)
+
+
+def _line_end(data: bytes, start: int, lines: int) -> int:
+    for _ in range(lines):
+        start = data.index(b"\n", start) + 1
+    return start
+
+
+def _text(argument: bytes) -> str:
+    return argument.decode("utf-8", "backslashreplace")
+
+
+def _line(argument: bytes) -> str:
+    return _text(argument[:-1])
+
+
+def _quoted(argument: bytes) -> str:
+    text = _line(argument).strip()
+    if len(text) < 2 or text[0] not in "'\"" or text[-1] != text[0]:
+        raise InputError("a string of protocol 0 without quotes")
+    return text[1:-1]
+
+
+def _integer_line(argument: bytes) -> int | bool:
+    text = _line(argument).removesuffix("L")
+    return {"00": False, "01": True}.get(text) if text in ("00", "01") else int(text)  # type: ignore[return-value]
+
+
+def _signed(argument: bytes) -> int:
+    return int.from_bytes(argument, "little", signed=True)
+
+
+def _unsigned(argument: bytes) -> int:
+    return int.from_bytes(argument, "little")
+
+
+def _double(argument: bytes) -> float:
+    value: float = struct.unpack(">d", argument)[0]
+    return value
+
+
+Handler = Callable[[Machine, bytes], None]
+
+
+def _value(decode: Callable[[bytes], Any]) -> Handler:
+    return lambda machine, argument: machine._stack.append(decode(argument))
+
+
+def _constant(value: Any) -> Handler:
+    return lambda machine, _: machine._stack.append(value)
+
+
+def _collect(make: Callable[[list[Any]], Any]) -> Handler:
+    return lambda machine, _: machine._push(make(machine._pop_mark()))
+
+
+def _top(count: int) -> Handler:
+    def handler(machine: Machine, _: bytes) -> None:
+        stack = machine._stack
+        items = tuple(stack[-count:])
+        if len(items) != count:
+            raise InputError(f"TUPLE{count} over fewer values")
+        del stack[-count:]
+        stack.append(items)
+
+    return handler
+
+
+_LIGHT: dict[str, Handler] = {
+    "PROTO": lambda machine, _: None,
+    "FRAME": lambda machine, _: None,
+    "STOP": lambda machine, _: None,
+    "POP": Machine._pop,
+    "POP_MARK": Machine._drop_mark,
+    "DUP": Machine._dup,
+    "NONE": _constant(None),
+    "NEWTRUE": _constant(True),
+    "NEWFALSE": _constant(False),
+    "EMPTY_TUPLE": _constant(()),
+    "BININT1": _value(_unsigned),
+    "BININT2": _value(_unsigned),
+    "BININT": _value(_signed),
+    "PUT": lambda machine, argument: machine._put(int(argument)),
+    "BINPUT": lambda machine, argument: machine._put(argument[0]),
+    "LONG_BINPUT": lambda machine, argument: machine._put(_unsigned(argument)),
+    "MEMOIZE": Machine._memoize,
+    "GET": lambda machine, argument: machine._get(int(argument)),
+    "BINGET": lambda machine, argument: machine._get(argument[0]),
+    "LONG_BINGET": lambda machine, argument: machine._get(_unsigned(argument)),
+    "APPEND": Machine._append,
+    "APPENDS": lambda machine, _: machine._extend(machine._pop_mark()),
+    "ADDITEMS": lambda machine, _: machine._extend(machine._pop_mark()),
+    "BUILD": Machine._build,
+}
+_HEAVY: dict[str, Handler] = {
+    "MARK": Machine._mark,
+    "INT": _value(_integer_line),
+    "LONG": _value(_integer_line),
+    "LONG1": _value(_signed),
+    "LONG4": _value(_signed),
+    "FLOAT": _value(lambda argument: float(_line(argument))),
+    "BINFLOAT": _value(_double),
+    "STRING": _value(_quoted),
+    "UNICODE": _value(_line),
+    **dict.fromkeys(("BINSTRING", "SHORT_BINSTRING", "BINUNICODE", "SHORT_BINUNICODE", "BINUNICODE8"), _value(_text)),
+    **dict.fromkeys(("BINBYTES", "SHORT_BINBYTES", "BINBYTES8", "BYTEARRAY8"), _value(bytes)),
+    "EMPTY_LIST": lambda machine, _: machine._push([]),
+    "EMPTY_SET": lambda machine, _: machine._push([]),
+    "EMPTY_DICT": lambda machine, _: machine._push(Dict([])),
+    "LIST": _collect(lambda items: items),
+    "TUPLE": _collect(tuple),
+    "FROZENSET": _collect(tuple),
+    "DICT": _collect(lambda items: Dict(_pairs(items))),
+    "TUPLE1": _top(1),
+    "TUPLE2": _top(2),
+    "TUPLE3": _top(3),
+    "SETITEM": Machine._set_item,
+    "SETITEMS": lambda machine, _: machine._set_items(machine._pop_mark()),
+    "GLOBAL": Machine._global,
+    "STACK_GLOBAL": Machine._stack_global,
+    "REDUCE": Machine._reduce,
+    "NEWOBJ": Machine._reduce,
+    "NEWOBJ_EX": Machine._newobj_ex,
+    "INST": Machine._inst,
+    "OBJ": Machine._obj,
+    "PERSID": lambda machine, argument: machine._persistent(_line(argument)),
+    "BINPERSID": lambda machine, _: machine._persistent(machine._stack.pop()),
+}
+
+
+def _handlers() -> dict[int, tuple[int, bool, int, Handler]]:
+    """By opcode: (bytes of a fixed argument or of a length, minus the lines of one; counted; cost; handler)."""
+    lines = {"line": -1, "two lines": -2}
+    return {
+        code: (
+            lines.get(opcode.argument, opcode.width),
+            opcode.argument == "counted",
+            1 if opcode.name in _LIGHT else _ALLOCATION,
+            _LIGHT.get(opcode.name) or _HEAVY[opcode.name],
+        )
+        for code, opcode in OPCODES.items()
+    }
+
+
+_HANDLERS = _handlers()

@@ -1,0 +1,159 @@
+"""Any path → tensor files: the content decides what a file is, the suffix only what is worth mentioning."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+
+import msgspec
+
+from stridetool.errors import InputError
+from stridetool.sources import (
+    gguf,
+    npy,
+    npz,
+    safetensors,
+    shards,
+    torch_archive,
+    torch_legacy,
+    torch_tar,
+    zip_directory,
+)
+from stridetool.sources.file_bytes import FileBytes, head
+from stridetool.sources.records import Note, TensorFile
+
+Progress = Callable[[int, int, str], None]  # files read, files in all, the path of the next
+
+# The suffixes that say what a file is, by the kinds that may have them.
+_SUFFIXES = {
+    ".npy": ("npy",),
+    ".npz": ("npz",),
+    ".safetensors": ("safetensors",),
+    ".gguf": ("gguf",),
+    **dict.fromkeys((".pt", ".pth", ".ckpt", ".bin"), ("torch zip", "torch legacy", "torch tar", "torchscript")),
+}
+_KINDS_HINT = ".npy, .npz, .safetensors, .gguf and what torch.save and torch.jit.save write can be read"
+_HEAD = 4096
+_MAX_DEPTH = 8
+_MAX_FILES = 10_000
+
+
+def open_tensor_files(path: str, progress: Progress | None = None) -> list[TensorFile]:
+    """The tensor files at `path`: one file, the shards of an index, or all below a directory.
+
+    In a directory, and among shards, a file that cannot be read becomes a record of kind `unreadable` whose note
+    says why. Raises InputError where `path` itself cannot be read.
+    """
+    if os.path.isdir(path):
+        return _directory(path, progress)
+    if shards.is_index_name(path):
+        return _sharded(path, progress)
+    return [open_tensor_file(path)]
+
+
+def open_tensor_file(path: str) -> TensorFile:
+    """One file, read by its headers. Raises InputError for what is no tensor file, damaged or hostile."""
+    with FileBytes(path) as data:
+        try:
+            found = _read(data, path)
+        except InputError as error:
+            raise InputError(f"cannot read {path}: {error.message}", hint=error.hint) from error
+    suffix = os.path.splitext(path)[1].lower()
+    if found.kind not in _SUFFIXES.get(suffix, (found.kind,)):
+        note = Note("suffix", "warning", f"the file is called {suffix} and is {found.kind}", None, "rename it")
+        return msgspec.structs.replace(found, notes=(note, *found.notes))
+    return found
+
+
+def _read(data: FileBytes, path: str) -> TensorFile:
+    start = head(data, _HEAD)
+    if not start:
+        raise InputError("the file is empty")
+    if start.startswith(npy.MAGIC):
+        return npy.read_npy(data, path)
+    if start.startswith(zip_directory.MAGICS):
+        return _read_zip(data, path)
+    if start.startswith(gguf.MAGIC):
+        return gguf.read_gguf(data, path)
+    if safetensors.looks_like_safetensors(start, data.size):
+        return safetensors.read_safetensors(data, path)
+    if torch_tar.is_tar(start[:512]):
+        return torch_tar.read_tar(data, path)
+    if zip_directory.has_directory(data):
+        return _read_zip(data, path)
+    if start[:1] == b"\x80":  # PROTO: a pickle of protocol 2 or later
+        return torch_legacy.read_legacy(data, path)
+    raise _unknown(data, path, start)
+
+
+def _read_zip(data: FileBytes, path: str) -> TensorFile:
+    directory = zip_directory.read_directory(data)
+    if torch_archive.is_torch_archive(directory):
+        return torch_archive.read_archive(data, path, directory)
+    return npz.read_npz(data, path, directory)
+
+
+def _unknown(data: FileBytes, path: str, start: bytes) -> InputError:
+    """Which rule it breaks of the format that it is called after; else that it is of no known kind."""
+    readers = {".npy": npy.read_npy, ".safetensors": safetensors.read_safetensors, ".gguf": gguf.read_gguf}
+    reader = readers.get(os.path.splitext(path)[1].lower())
+    if reader is not None:
+        try:
+            reader(data, path)
+        except InputError as error:
+            return error
+    shown = start[:8].decode("ascii", "backslashreplace")
+    return InputError(f"no tensor file of a known kind: it begins with {shown!r}", hint=_KINDS_HINT)
+
+
+def _directory(path: str, progress: Progress | None) -> list[TensorFile]:
+    paths = sorted(_files_below(path))
+    indices = [found for found in paths if shards.is_index_name(found)]
+    candidates = [found for found in paths if os.path.splitext(found)[1].lower() in _SUFFIXES]
+    if not candidates and not indices:
+        raise InputError(f"cannot read {path}: no tensor files below this directory", hint=_KINDS_HINT)
+    files = _read_all(candidates, progress)
+    indexed = [shards.check(index, shards.read_index(index), files) for index in indices]
+    return [*indexed, *files]
+
+
+def _files_below(path: str, depth: int = 0) -> Iterator[str]:
+    """Regular files, directories that are links not followed. Raises InputError past the limits."""
+    try:
+        entries = list(os.scandir(path))
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror}") from error
+    if len(entries) > _MAX_FILES:
+        raise InputError(f"cannot read {path}: more than {_MAX_FILES:,} files in one directory")
+    for entry in entries:
+        if entry.is_dir(follow_symlinks=False):
+            if depth < _MAX_DEPTH:
+                yield from _files_below(entry.path, depth + 1)
+        elif entry.is_file():
+            yield entry.path
+
+
+def _sharded(path: str, progress: Progress | None) -> list[TensorFile]:
+    index = shards.read_index(path)
+    folder = os.path.dirname(path)
+    present = [os.path.join(folder, name) for name in index.files if os.path.isfile(os.path.join(folder, name))]
+    files = _read_all(present, progress)
+    return [shards.check(path, index, files), *files]
+
+
+def _read_all(paths: list[str], progress: Progress | None) -> list[TensorFile]:
+    files = []
+    for number, path in enumerate(paths):
+        if progress is not None:
+            progress(number, len(paths), path)
+        try:
+            files.append(open_tensor_file(path))
+        except InputError as error:
+            files.append(_unreadable(path, error))
+    return files
+
+
+def _unreadable(path: str, error: InputError) -> TensorFile:
+    note = Note("unreadable", "error", error.message, None, error.hint)
+    size = os.path.getsize(path) if os.path.isfile(path) else 0
+    return TensorFile(kind="unreadable", path=path, size=size, tensors=(), storages=(), notes=(note,))

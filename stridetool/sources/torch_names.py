@@ -1,0 +1,119 @@
+"""Every tensor in what a pickle would make, under the name by which a program would reach it.
+
+`model.layers.0.weight` for dicts and modules (whose parameters stand where `state_dict` puts them), `[0]` for lists.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from stridetool.errors import InputError
+from stridetool.sources.pickle_machine import Dict, Made
+from stridetool.sources.records import FileTensor
+from stridetool.sources.torch_storages import MAX_BYTES, StorageClaims
+from stridetool.sources.torch_tensors import call_path, rebuild
+
+MAX_VISITS = 2_000_000
+MAX_TENSORS = 300_000
+_MAX_NAME = 4096
+_ROOT = "tensor"  # where the file holds nothing but one tensor
+_MAPPINGS = ("collections.OrderedDict", "collections.defaultdict", "collections.Counter")
+_MODULE_PARTS = ("_parameters", "_buffers", "_modules")
+
+Named = tuple[str, Any]
+
+
+def tensors_of(root: Any, prefix: str, claims: StorageClaims) -> list[FileTensor]:
+    """All tensors below `root`, in order. Raises InputError for one that torch would refuse, and past the limits."""
+    found, active, objects = list[FileTensor](), set[int](), set[int]()
+    pending: list[tuple[str, Any, bool]] = [(prefix, root, False)]
+    visits = 0
+    while pending:
+        name, value, leave = pending.pop()
+        if leave:
+            active.discard(id(value))
+            continue
+        visits += 1
+        if visits > MAX_VISITS or len(found) > MAX_TENSORS or len(name) > _MAX_NAME:
+            raise InputError(f"more tensors or names than can be listed ({MAX_TENSORS:,} tensors)")
+        if id(value) in active or id(value) in objects:
+            continue
+        rebuilt = rebuild(value, name or _ROOT, claims) if isinstance(value, Made) else None
+        if rebuilt is not None and rebuilt.tensor is not None:
+            found.append(rebuilt.tensor)
+        elif rebuilt is None and isinstance(value, Made) and call_path(value) not in _MAPPINGS:
+            objects.add(id(value))  # an object is shown once, where it is met first
+        children = [(name + part, child) for part, child in rebuilt.parts] if rebuilt else list(_children(name, value))
+        worth = [(child_name, child, False) for child_name, child in children if _can_hold(child)]
+        if worth:
+            active.add(id(value))
+            pending.append((name, value, True))
+            pending.extend(reversed(worth))
+    return found
+
+
+def _can_hold(value: Any) -> bool:
+    return isinstance(value, Made | Dict | list | tuple) and bool(value)
+
+
+def _children(name: str, value: Any) -> Iterator[Named]:
+    if isinstance(value, list | tuple):
+        yield from ((f"{name}[{i}]", item) for i, item in enumerate(value))
+    elif isinstance(value, Dict):
+        yield from _entries(name, value.pairs)
+    elif isinstance(value, Made):
+        yield from _object(name, value)
+
+
+def _object(name: str, made: Made) -> Iterator[Named]:
+    """An object: what it was called with, its state, and what was put into it."""
+    if call_path(made) not in _MAPPINGS or made.args:
+        yield from ((name, item) for item in (made.args if isinstance(made.args, tuple) else (made.args,)))
+    states = made.state if isinstance(made.state, tuple) else (made.state,)
+    for state in states:
+        if isinstance(state, Dict) and call_path(made) not in _MAPPINGS:
+            yield from _attributes(name, state)
+        elif call_path(made) not in _MAPPINGS:
+            yield name, state
+    yield from ((f"{name}[{i}]", item) for i, item in enumerate(made.items))
+    yield from _entries(name, made.pairs)
+
+
+def _attributes(name: str, state: Dict) -> Iterator[Named]:
+    for key, value in _entries_once(state.pairs):
+        if key in _MODULE_PARTS and isinstance(value, Dict | Made):
+            yield from _entries(name, value.pairs)
+        else:
+            yield _joined(name, key), value
+
+
+def _entries(name: str, pairs: list[tuple[Any, Any]]) -> Iterator[Named]:
+    yield from ((_joined(name, key), value) for key, value in _entries_once(pairs))
+
+
+def _entries_once(pairs: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
+    """The entries that a dict would keep: of a key that stands twice, the last value."""
+    texts = [key for key, _ in pairs if isinstance(key, str)]
+    if len(set(texts)) == len(texts):
+        return pairs
+    kept = {key: value for key, value in pairs if isinstance(key, str)}
+    others = [(key, value) for key, value in pairs if not isinstance(key, str)]
+    return [*kept.items(), *others]
+
+
+def _joined(name: str, key: Any) -> str:
+    text = _key_text(key)
+    return f"{name}.{text}" if name else text
+
+
+def _key_text(key: Any) -> str:
+    if isinstance(key, str):
+        return key[:_MAX_NAME]
+    if key is None or isinstance(key, float) or (isinstance(key, int) and abs(key) <= MAX_BYTES):
+        return str(key)
+    if isinstance(key, bytes):
+        return key[:40].decode("utf-8", "backslashreplace")
+    if isinstance(key, tuple):
+        return f"({', '.join(_key_text(part) for part in key[:8] if not isinstance(part, tuple))})"
+    return f"<{call_path(key)}>" if isinstance(key, Made) else "<key>"

@@ -1,0 +1,220 @@
+"""The directory of a zip archive, read as its loaders do, with everything in which two of them may disagree.
+
+Sizes come from the central directory: torch writes zeros into local headers. Names that stand twice are kept, in
+order; torch takes the first, Python's zipfile the last. Rules: PKWARE's APPNOTE 6.3.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections import Counter
+from collections.abc import Iterator
+
+import msgspec
+
+from stridetool.errors import InputError
+from stridetool.sources.file_bytes import Beginning, Bytes, Part, inflate
+from stridetool.sources.records import Note, Region
+
+MAGICS = (b"PK\x03\x04", b"PK\x05\x06")
+MAX_MEMBERS = 300_000
+_MAX_DIRECTORY = 64 << 20
+_END = struct.Struct("<4s4H2LH")
+_END64 = struct.Struct("<4sQ2H2L4Q")
+_LOCATOR = struct.Struct("<4sLQL")
+_CENTRAL = struct.Struct("<4s6H3L5H2L")
+_LOCAL = struct.Struct("<4s5H3L2H")
+_DESCRIPTOR, _DESCRIPTOR64 = 16, 24  # signature, CRC and two sizes of 4 or 8 bytes
+ENCRYPTED, _HAS_DESCRIPTOR, _UTF8 = 1, 8, 0x800
+STORED, DEFLATED = 0, 8
+
+
+class Member(msgspec.Struct, frozen=True, gc=False):
+    """One entry of the directory; `stored_bytes` is what it takes in the file, `size` what it claims to become."""
+
+    name: str
+    method: int
+    flags: int
+    stored_bytes: int
+    size: int
+    header_offset: int
+
+    @property
+    def compressed(self) -> bool:
+        return self.method != STORED
+
+
+class Directory(msgspec.Struct, frozen=True):
+    """All members in directory order, and the places of the directory itself."""
+
+    members: tuple[Member, ...]
+    start: int
+    end: int
+    prefix: int  # bytes before the archive, which its own offsets do not count
+    notes: tuple[Note, ...]
+
+    def first(self) -> dict[str, Member]:
+        """Members by name; of those that stand twice the first, as torch takes it."""
+        return {member.name: member for member in reversed(self.members)}
+
+    def last(self) -> dict[str, Member]:
+        """Members by name; of those that stand twice the last, as Python's zipfile and NumPy take it."""
+        return {member.name: member for member in self.members}
+
+
+def read_directory(data: Bytes) -> Directory:
+    """The directory at the end of `data`. Raises InputError where there is none or it contradicts itself."""
+    at = _find_end(data)
+    _, disk, first_disk, _, count, size, offset, comment = _END.unpack(data.read(at, _END.size))
+    # torch writes the zip64 record even where all numbers fit into the short one; Python prefers it too.
+    start_of_end, disk, first_disk, count, size, offset = _end64(data, at) or (
+        at, disk, first_disk, count, size, offset,
+    )  # fmt: skip
+    if disk or first_disk:
+        raise InputError("a zip archive over several disks")
+    if size > start_of_end or count > MAX_MEMBERS or size > _MAX_DIRECTORY:
+        raise InputError(f"the zip directory claims {count:,} members in {size:,} bytes: more than can be")
+    start = start_of_end - size
+    prefix = start - offset
+    if prefix < 0:
+        raise InputError("the zip directory lies behind the place where the archive says it is")
+    members = tuple(_members(data.read(start, size), count, prefix))
+    end = at + _END.size + comment
+    return Directory(members, start, min(end, data.size), prefix, tuple(_notes(members, prefix, end, data.size)))
+
+
+def has_directory(data: Bytes) -> bool:
+    """Whether there is the end of a zip archive at the end of `data`, whatever stands at its beginning."""
+    return _end_place(data) is not None
+
+
+def contents(data: Bytes, member: Member, limit: int) -> Bytes:
+    """What is in `member`: at most `limit` bytes where they must be inflated. Raises InputError."""
+    where = f"member {member.name!r}"
+    if member.flags & ENCRYPTED:
+        raise InputError(f"{where} is encrypted")
+    start = data_offset(data, member)
+    stored = Part(data, start, member.stored_bytes)
+    if not member.compressed:
+        if member.size != member.stored_bytes:
+            raise InputError(f"{where} is stored in {member.stored_bytes:,} bytes and claims {member.size:,}")
+        return stored
+    if member.method != DEFLATED:
+        raise InputError(f"{where} is compressed by method {member.method}, which is not read")
+    return Beginning(inflate(stored, min(limit, member.size)), member.size)
+
+
+def data_offset(data: Bytes, member: Member) -> int:
+    """Where the data of `member` begins. Raises InputError where its local header or its data is not in the file."""
+    header = data.read(member.header_offset, _LOCAL.size)
+    signature, *_, name_length, extra_length = _LOCAL.unpack(header)
+    if signature != b"PK\x03\x04":
+        raise InputError(f"member {member.name!r} has no local header at byte {member.header_offset:,}")
+    start: int = member.header_offset + _LOCAL.size + name_length + extra_length
+    if start + member.stored_bytes > data.size:
+        raise InputError(
+            f"member {member.name!r} claims [{start:,}, {start + member.stored_bytes:,}), "
+            f"the file ends at {data.size:,}"
+        )
+    return start
+
+
+def member_regions(data: Bytes, member: Member, start: int, kind: str) -> Iterator[Region]:
+    """Local header with its padding, data (of `kind`) and descriptor of a member whose data begins at `start`."""
+    name_length = len(member.name.encode())
+    text_end = min(member.header_offset + _LOCAL.size + name_length, start)
+    yield Region(member.header_offset, text_end, "header", member.name)
+    if start > text_end:
+        yield Region(text_end, start, "padding", member.name)
+    end = start + member.stored_bytes
+    yield Region(start, end, "data" if kind == "data" else "header" if kind == "header" else "foreign", member.name)
+    if member.flags & _HAS_DESCRIPTOR and end + _DESCRIPTOR <= data.size:
+        length = _DESCRIPTOR64 if max(member.size, member.stored_bytes) > 0xFFFFFFFF else _DESCRIPTOR
+        yield Region(end, end + length, "header", member.name)
+
+
+def _find_end(data: Bytes) -> int:
+    place = _end_place(data)
+    if place is None:
+        raise InputError("no zip directory at the end: the archive is cut off, or it is none")
+    return place
+
+
+def _end_place(data: Bytes) -> int | None:
+    tail_size = min(data.size, _END.size + 0xFFFF)
+    tail = data.read(data.size - tail_size, tail_size)
+    at = tail.rfind(b"PK\x05\x06", 0, max(0, tail_size - _END.size + 4))
+    return data.size - tail_size + at if at >= 0 else None
+
+
+def _end64(data: Bytes, at: int) -> tuple[int, int, int, int, int, int] | None:
+    """(its place, disk, first disk, count, size, offset) of the zip64 record before `at`; None where there is none."""
+    if at < _LOCATOR.size + _END64.size:
+        return None
+    signature, _, place, _ = _LOCATOR.unpack(data.read(at - _LOCATOR.size, _LOCATOR.size))
+    if signature != b"PK\x06\x07":
+        return None
+    here = at - _LOCATOR.size - _END64.size  # where Python looks; `place` does not count a prefix
+    signature, *_, disk, first_disk, _, count, size, offset = _END64.unpack(data.read(here, _END64.size))
+    if signature != b"PK\x06\x06" or place > here:
+        raise InputError("the zip64 end record is not where its locator says")
+    return here, disk, first_disk, count, size, offset
+
+
+def _members(directory: bytes, count: int, prefix: int) -> Iterator[Member]:
+    at = 0
+    for _ in range(count):
+        if at + _CENTRAL.size > len(directory):
+            raise InputError(f"the zip directory claims {count:,} members and ends before them")
+        (signature, _, _, flags, method, _, _, _, stored, size, name_length, extra_length, comment_length,
+         _, _, _, offset) = _CENTRAL.unpack_from(directory, at)  # fmt: skip
+        at += _CENTRAL.size
+        if signature != b"PK\x01\x02" or at + name_length + extra_length > len(directory):
+            raise InputError("the zip directory is damaged")
+        name = directory[at : at + name_length]
+        extra = directory[at + name_length : at + name_length + extra_length]
+        if 0xFFFFFFFF in (stored, size, offset):
+            size, stored, offset = _zip64(extra, size, stored, offset)
+        yield Member(_name(name, flags), method, flags, stored, size, offset + prefix)
+        at += name_length + extra_length + comment_length
+    if at != len(directory):
+        raise InputError("the zip directory is longer than its members")
+
+
+def _zip64(extra: bytes, *values: int) -> tuple[int, int, int]:
+    """The values with those that are all ones replaced from the zip64 extra field, which holds only these."""
+    at = 0
+    while at + 4 <= len(extra):
+        tag, length = struct.unpack_from("<2H", extra, at)
+        if tag == 1:
+            wide = iter(struct.iter_unpack("<Q", extra[at + 4 : at + 4 + length // 8 * 8]))
+            size, stored, offset = (next(wide, (v,))[0] if v == 0xFFFFFFFF else v for v in values)
+            return size, stored, offset
+        at += 4 + length
+    size, stored, offset = values
+    return size, stored, offset
+
+
+def _name(raw: bytes, flags: int) -> str:
+    if flags & _UTF8:
+        return raw.decode("utf-8", "backslashreplace")
+    try:
+        return raw.decode("utf-8")  # torch writes UTF-8 without saying so
+    except UnicodeDecodeError:
+        return raw.decode("cp437")
+
+
+def _notes(members: tuple[Member, ...], prefix: int, end: int, size: int) -> Iterator[Note]:
+    if prefix:
+        yield Note(
+            "prefix", "warning", f"{prefix:,} bytes stand before the archive: other programs may see another file",
+            None, "torch.load and numpy.load refuse it; zipfile and this tool read the archive",
+        )  # fmt: skip
+    if end < size:
+        yield Note("trailing", "warning", f"{size - end:,} bytes stand behind the archive")
+    for name, count in Counter(member.name for member in members).items():
+        if count > 1:
+            yield Note(
+                "duplicate-member", "error", f"{count} members have this name: torch reads the first, Python the last",
+                name, "a scanner and a loader may see different files: do not trust it",
+            )  # fmt: skip
