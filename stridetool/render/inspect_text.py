@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from stridetool.render.blocks import Block, Column, Heading, Line, Picture, Span, Table, line
+from stridetool.render.consumers import consumer_blocks
 from stridetool.render.findings import finding_blocks
 from stridetool.render.grid import grid, walk
 from stridetool.render.layout import layout_text, sizes_text, strides_text
@@ -31,6 +32,7 @@ def inspect_blocks(document: Envelope[InspectReport], *, ascii_only: bool = Fals
         yield from _memory(report, ascii_only)
     for tensor in _worth_a_grid(report.tensors):
         yield Picture([(("", ""),), *grid(tensor), walk(tensor)])
+    yield from consumer_blocks(report.tensors)
     yield from operation_blocks(report)
     yield from finding_blocks(document.findings)
 
