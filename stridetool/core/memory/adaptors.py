@@ -82,21 +82,18 @@ class LimitingAllocator(Adaptor):
     def __init__(self, upstream: Allocator, limit: int) -> None:
         super().__init__(upstream)
         self.limit = limit
-        self._live: dict[int, int] = {}
-        self._ids = itertools.count()
+        self.live_bytes = 0
 
     def allocate(self, nbytes: int, *, stream: int = 0) -> DataPtr:
         """As upstream. Raises OutOfMemoryError at the limit."""
-        live = sum(self._live.values())
-        if live + nbytes > self.limit:
-            raise OutOfMemoryError(f"limit of {self.limit} bytes: {live} bytes are live, {nbytes} more asked for")
+        if self.live_bytes + nbytes > self.limit:
+            raise OutOfMemoryError(f"limit of {self.limit} bytes: {self.live_bytes} are live, {nbytes} more asked for")
         pointer = self.upstream.allocate(nbytes, stream=stream)
-        identity = next(self._ids)
-        self._live[identity] = nbytes
-        return _with_farewell(pointer, lambda: self._forget(identity))
+        self.live_bytes += nbytes
+        return _with_farewell(pointer, lambda: self._forget(nbytes))
 
-    def _forget(self, identity: int) -> None:
-        del self._live[identity]
+    def _forget(self, nbytes: int) -> None:
+        self.live_bytes -= nbytes
 
 
 class FailingAllocator(Adaptor):

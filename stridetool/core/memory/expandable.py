@@ -20,22 +20,22 @@ from stridetool.core.memory.blocks import (
 from stridetool.errors import OutOfMemoryError
 
 if TYPE_CHECKING:
-    from stridetool.core.memory.caching import CachingAllocator
+    from stridetool.core.memory.heap import Heap
 
 
-def obtain(allocator: CachingAllocator, pool: BlockPool, stream: int, size: int) -> Block | None:
+def obtain(heap: Heap, pool: BlockPool, stream: int, size: int) -> Block | None:
     """A FREE block of at least `size` bytes out of every list; None when the device has no room for a page.
 
     Pages that were mapped before the failing one stay mapped, as in torch.
     """
-    block: Block | None = _find(pool, stream, size) or _reserve(allocator, pool, stream)
+    block: Block | None = _find(pool, stream, size) or _reserve(heap, pool, stream)
     assert block is not None
     if block.state == UNMAPPED:
-        block = _map(allocator, block, min(block.size, size))
+        block = _map(heap, block, min(block.size, size))
     while block is not None and block.size < size:
         following = block.next
         assert following is not None
-        block = _map(allocator, following, min(size - block.size, following.size))
+        block = _map(heap, following, min(size - block.size, following.size))
     if block is not None:
         pool.take(block)
     return block
@@ -61,24 +61,24 @@ def _has_room(start: Block, size: int) -> bool:
     return room >= size
 
 
-def _reserve(allocator: CachingAllocator, pool: BlockPool, stream: int) -> Block:
+def _reserve(heap: Heap, pool: BlockPool, stream: int) -> Block:
     """A new range without memory, 9/8 of the device in whole pages."""
-    page = SMALL_BUFFER if pool.is_small else allocator.settings.large_segment_size
-    total = allocator.total_bytes + allocator.total_bytes // 8
+    page = SMALL_BUFFER if pool.is_small else heap.settings.large_segment_size
+    total = heap.total_bytes + heap.total_bytes // 8
     nbytes = -(-total // page) * page
-    address = allocator.driver.reserve(nbytes)
-    segment = allocator.add_segment(pool, stream, address, nbytes, page=page)
+    address = heap.driver.reserve(nbytes)
+    segment = heap.add_segment(pool, stream, address, nbytes, page=page)
     pool.put_unmapped(segment.tail)
     return segment.tail
 
 
-def _map(allocator: CachingAllocator, block: Block, nbytes: int) -> Block | None:
+def _map(heap: Heap, block: Block, nbytes: int) -> Block | None:
     """Map the first `nbytes`, in whole pages, of an unmapped block: the free block that they are part of then."""
     segment = block.segment
     pool = segment.pool
     address = block.address
     mapped = -(-nbytes // segment.page) * segment.page
-    if not _map_pages(allocator, segment, address, mapped):
+    if not _map_pages(heap, segment, address, mapped):
         return None
     pool.take_unmapped(block)
     if mapped < block.size:
@@ -91,13 +91,13 @@ def _map(allocator: CachingAllocator, block: Block, nbytes: int) -> Block | None
     block.state = FREE
     block = _merge(pool, block)
     pool.put(block)
-    allocator.note_reserved(segment, mapped, "segment_map", address)
+    heap.note_reserved(segment, mapped, "segment_map", address)
     return block
 
 
-def _map_pages(allocator: CachingAllocator, segment: Segment, address: int, nbytes: int) -> bool:
+def _map_pages(heap: Heap, segment: Segment, address: int, nbytes: int) -> bool:
     """All pages or none: the handles made before a failure are given back."""
-    driver, page = allocator.driver, segment.page
+    driver, page = heap.driver, segment.page
     handles: list[int] = []
     try:
         while len(handles) < nbytes // page:
@@ -128,7 +128,7 @@ def _merge(pool: BlockPool, block: Block) -> Block:
     return block
 
 
-def unmap(allocator: CachingAllocator, block: Block) -> None:
+def unmap(heap: Heap, block: Block) -> None:
     """Unmap the whole pages inside a free block; a segment that is left without any goes back altogether."""
     segment = block.segment
     pool, page = segment.pool, segment.page
@@ -138,16 +138,16 @@ def unmap(allocator: CachingAllocator, block: Block) -> None:
         return
     pool.take(block)
     address, nbytes = segment.address + first * page, (end - first) * page
-    allocator.driver.synchronize()
+    heap.driver.synchronize()
     for index in range(first, end):
-        allocator.driver.unmap(segment.address + index * page, page, segment.handles.pop(index))
+        heap.driver.unmap(segment.address + index * page, page, segment.handles.pop(index))
     gone = _cut_out(pool, block, address, nbytes)
     gone.state = UNMAPPED
     gone = _merge(pool, gone)
-    allocator.note_reserved(segment, -nbytes, "segment_unmap", address)
+    heap.note_reserved(segment, -nbytes, "segment_unmap", address)
     if gone.prev is None and gone.next is None:
-        allocator.driver.unreserve(segment.address, segment.size)
-        allocator.drop_segment(segment)
+        heap.driver.unreserve(segment.address, segment.size)
+        heap.drop_segment(segment)
     else:
         pool.put_unmapped(gone)
 

@@ -13,168 +13,168 @@ from stridetool.core.memory.settings import SIZE_MAX
 from stridetool.errors import OutOfMemoryError
 
 if TYPE_CHECKING:
-    from stridetool.core.memory.caching import CachingAllocator
+    from stridetool.core.memory.heap import Heap
 
 
-def grow(allocator: CachingAllocator, pool: BlockPool, stream: int, size: int) -> Block:
+def grow(heap: Heap, pool: BlockPool, stream: int, size: int) -> Block:
     """A FREE block of at least `size` bytes that stands in no list. Raises OutOfMemoryError with torch's text."""
     if size >= 1 << 60:
         raise more_than_an_exbibyte()
-    if allocator.allowed is not None and allocator.settings.garbage_collection_threshold > 0.0:
-        collect_garbage(allocator)
-    block = _obtain(allocator, pool, stream, size)
+    if heap.allowed is not None and heap.settings.garbage_collection_threshold > 0.0:
+        collect_garbage(heap)
+    block = _obtain(heap, pool, stream, size)
     if block is None:
-        block = private.fall_back(allocator, pool, stream, size)
-    if block is None and _release_available(allocator, pool, stream, size):
-        block = _search_again(allocator, pool, stream, size) or _obtain(allocator, pool, stream, size)
+        block = private.fall_back(heap, pool, stream, size)
+    if block is None and _release_available(heap, pool, stream, size):
+        block = _search_again(heap, pool, stream, size) or _obtain(heap, pool, stream, size)
     if block is None:
-        release_cached(allocator)
-        block = _search_again(allocator, pool, stream, size)
+        release_cached(heap)
+        block = _search_again(heap, pool, stream, size)
     if block is None:
-        allocator.statistics.num_alloc_retries += 1
-        block = _obtain(allocator, pool, stream, size)
+        heap.statistics.num_alloc_retries += 1
+        block = _obtain(heap, pool, stream, size)
     if block is None:
-        raise _give_up(allocator, pool, stream, size)
+        raise _give_up(heap, pool, stream, size)
     return block
 
 
-def _give_up(allocator: CachingAllocator, pool: BlockPool, stream: int, size: int) -> OutOfMemoryError:
-    allocator.statistics.num_ooms += 1
-    allocator.note_failure(pool, stream, size)
-    return out_of_memory(allocator, segment_size(size, allocator.settings.large_segment_size))
+def _give_up(heap: Heap, pool: BlockPool, stream: int, size: int) -> OutOfMemoryError:
+    heap.statistics.num_ooms += 1
+    heap.note_failure(pool, stream, size)
+    return out_of_memory(heap, segment_size(size, heap.settings.large_segment_size))
 
 
-def _search_again(allocator: CachingAllocator, pool: BlockPool, stream: int, size: int) -> Block | None:
+def _search_again(heap: Heap, pool: BlockPool, stream: int, size: int) -> Block | None:
     """The repair of pytorch#189504: what was released may have merged or unlocked a block that fits."""
-    return take_free(allocator, pool, stream, size) if allocator.repaired else None
+    return take_free(heap, pool, stream, size) if heap.repaired else None
 
 
-def take_free(allocator: CachingAllocator, pool: BlockPool, stream: int, size: int) -> Block | None:
+def take_free(heap: Heap, pool: BlockPool, stream: int, size: int) -> Block | None:
     """The best free block of the pool, taken out of it."""
     free = pool.free_of(stream)
-    index = allocator.choose(free, bisect_left(free, (size,)), size)
+    index = heap.choose(free, bisect_left(free, (size,)), size)
     return None if index == len(free) else free.pop(index)[3]
 
 
-def _obtain(allocator: CachingAllocator, pool: BlockPool, stream: int, size: int) -> Block | None:
+def _obtain(heap: Heap, pool: BlockPool, stream: int, size: int) -> Block | None:
     """A block from the driver; None when the limit or the device forbids it."""
-    nbytes = segment_size(size, allocator.settings.large_segment_size)
-    settings = allocator.settings
-    limit = allocator.allowed
+    nbytes = segment_size(size, heap.settings.large_segment_size)
+    settings = heap.settings
+    limit = heap.allowed
     if limit is None and settings.throw_on_cudamalloc_oom:
-        limit = allocator.total_bytes
-    if limit is not None and allocator.reserved_bytes + nbytes > limit:
+        limit = heap.total_bytes
+    if limit is not None and heap.statistics.reserved.all.current + nbytes > limit:
         if settings.throw_on_cudamalloc_oom:
-            allocator.statistics.num_oom_rejections += 1
+            heap.statistics.num_oom_rejections += 1
             raise rejected(nbytes)
         return None
     if settings.expandable_segments:
-        return expandable.obtain(allocator, pool, stream, size)
+        return expandable.obtain(heap, pool, stream, size)
     try:
-        address = allocator.driver.malloc(nbytes)
+        address = heap.driver.malloc(nbytes)
     except OutOfMemoryError:
         return None
-    return _new_segment(allocator, pool, stream, address, nbytes)
+    return _new_segment(heap, pool, stream, address, nbytes)
 
 
-def _new_segment(allocator: CachingAllocator, pool: BlockPool, stream: int, address: int, nbytes: int) -> Block:
-    segment = allocator.add_segment(pool, stream, address, nbytes, page=0)
-    statistics = allocator.statistics
+def _new_segment(heap: Heap, pool: BlockPool, stream: int, address: int, nbytes: int) -> Block:
+    segment = heap.add_segment(pool, stream, address, nbytes, page=0)
+    statistics = heap.statistics
     statistics.segment.up(pool.is_small, 1)
-    if nbytes >= allocator.max_split:
+    if nbytes >= heap.max_split:
         statistics.oversize_segments.up(1)
-    allocator.note_reserved(segment, nbytes, "segment_alloc", address)
+    heap.note_reserved(segment, nbytes, "segment_alloc", address)
     segment.tail.state = FREE
     return segment.tail
 
 
-def release_segment(allocator: CachingAllocator, block: Block) -> None:
+def release_segment(heap: Heap, block: Block) -> None:
     """cudaFree of the segment that `block`, a free one, is the whole of."""
     segment = block.segment
     segment.pool.take(block)
-    allocator.driver.free(segment.address)
-    allocator.drop_segment(segment)
-    allocator.statistics.segment.down(segment.pool.is_small, 1)
-    if block.size >= allocator.max_split:
-        allocator.statistics.oversize_segments.down(1)
-    allocator.note_reserved(segment, -block.size, "segment_free", segment.address)
+    heap.driver.free(segment.address)
+    heap.drop_segment(segment)
+    heap.statistics.segment.down(segment.pool.is_small, 1)
+    if block.size >= heap.max_split:
+        heap.statistics.oversize_segments.down(1)
+    heap.note_reserved(segment, -block.size, "segment_free", segment.address)
 
 
 def _whole(block: Block) -> bool:
     return block.prev is None and block.next is None
 
 
-def release_pool(allocator: CachingAllocator, pool: BlockPool) -> None:
+def release_pool(heap: Heap, pool: BlockPool) -> None:
     """Every whole segment and every free page of `pool` goes back."""
     blocks = pool.free_blocks()
     for block in blocks:
         if block.segment.page == 0 and _whole(block):
-            release_segment(allocator, block)
+            release_segment(heap, block)
     for block in blocks:
         if block.segment.page:
-            expandable.unmap(allocator, block)
+            expandable.unmap(heap, block)
 
 
-def release_cached(allocator: CachingAllocator) -> None:
+def release_cached(heap: Heap) -> None:
     """What empty_cache and the last attempt of an allocation do: wait for all streams, then release all pools."""
-    streams.synchronize(allocator)
-    release_pool(allocator, allocator.large)
-    release_pool(allocator, allocator.small)
-    for owner in list(allocator.private.values()):
+    streams.synchronize(heap)
+    release_pool(heap, heap.large)
+    release_pool(heap, heap.small)
+    for owner in list(heap.private.values()):
         if owner.use_count == 0:
-            _release_owner(allocator, owner)
+            _release_owner(heap, owner)
 
 
-def release_private(allocator: CachingAllocator, owner: PrivatePool) -> None:
+def release_private(heap: Heap, owner: PrivatePool) -> None:
     """empty_cache for one pool that nobody uses."""
-    streams.synchronize(allocator, owner)
-    _release_owner(allocator, owner)
+    streams.synchronize(heap, owner)
+    _release_owner(heap, owner)
 
 
-def _release_owner(allocator: CachingAllocator, owner: PrivatePool) -> None:
-    release_pool(allocator, owner.small)
-    release_pool(allocator, owner.large)
+def _release_owner(heap: Heap, owner: PrivatePool) -> None:
+    release_pool(heap, owner.small)
+    release_pool(heap, owner.large)
     if owner.segments == 0:
-        del allocator.private[owner.identity]
+        del heap.private[owner.identity]
 
 
-def _release_available(allocator: CachingAllocator, pool: BlockPool, stream: int, size: int) -> bool:
+def _release_available(heap: Heap, pool: BlockPool, stream: int, size: int) -> bool:
     """With a max_split_size: release one block that is large enough, or the largest oversize ones of the stream."""
-    limit = allocator.max_split
+    limit = heap.max_split
     if limit == SIZE_MAX:
         return False
     need = max(size, limit)
     free = pool.free_of(stream)
     index = bisect_left(free, (need,))
     if index < len(free) and not free[index][3].segment.page:
-        release_segment(allocator, free[index][3])
+        release_segment(heap, free[index][3])
         return True
-    return _release_largest(allocator, free[:index], need) >= need
+    return _release_largest(heap, free[:index], need) >= need
 
 
-def _release_largest(allocator: CachingAllocator, free: list[Key], need: int) -> int:
+def _release_largest(heap: Heap, free: list[Key], need: int) -> int:
     """Release oversize blocks from the largest down until `need` bytes are reached; the bytes released."""
     released = 0
     for size, _, _, block in reversed(free):
-        if released >= need or size < allocator.max_split:
+        if released >= need or size < heap.max_split:
             break
         if not block.segment.page:
-            release_segment(allocator, block)
+            release_segment(heap, block)
             released += size
     return released
 
 
-def collect_garbage(allocator: CachingAllocator) -> None:
+def collect_garbage(heap: Heap) -> None:
     """Release whole blocks of the large default pool that are of average age or older, until below the threshold.
 
     Age is the number of searches of the pool since the block became free.
     """
-    assert allocator.allowed is not None
-    excess = allocator.reserved_bytes - int(allocator.settings.garbage_collection_threshold * allocator.allowed)
+    assert heap.allowed is not None
+    excess = heap.statistics.reserved.all.current - int(heap.settings.garbage_collection_threshold * heap.allowed)
     if excess <= 0:
         return
-    searches = allocator.large.searches
-    idle = [block for block in allocator.large.free_blocks() if _whole(block)]
+    searches = heap.large.searches
+    idle = [block for block in heap.large.free_blocks() if _whole(block)]
     total_age = sum(searches - block.idle_since for block in idle)
     while excess > 0 and idle:
         average = total_age / len(idle)
@@ -184,6 +184,6 @@ def collect_garbage(allocator: CachingAllocator) -> None:
         for block in old:
             excess -= block.size
             total_age -= searches - block.idle_since
-            release_segment(allocator, block)
+            release_segment(heap, block)
         gone = set(old)
         idle = [block for block in idle if block not in gone]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from stridetool.errors import OutOfMemoryError
 
 if TYPE_CHECKING:
-    from stridetool.core.memory.caching import CachingAllocator
+    from stridetool.core.memory.heap import Heap
 
 _ADVICE = (
     " If reserved but unallocated memory is large try setting PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True"
@@ -39,29 +39,30 @@ def rejected(nbytes: int) -> OutOfMemoryError:
     )
 
 
-def out_of_memory(allocator: CachingAllocator, nbytes: int) -> OutOfMemoryError:
+def out_of_memory(heap: Heap, nbytes: int) -> OutOfMemoryError:
     """`nbytes` is the segment that did not fit: a request of 3 MB says 20.00 MiB.
 
     As in torch, free memory of private pools is counted as allocated; the policy `fixed` does not.
     """
-    free, total = allocator.driver.mem_info()
-    allowed = f"{format_size(allocator.allowed)} allowed; " if allocator.allowed is not None else ""
-    private = 0 if allocator.repaired else _free_in_private_pools(allocator)
+    free, total = heap.driver.mem_info()
+    allowed = f"{format_size(heap.allowed)} allowed; " if heap.allowed is not None else ""
+    private = 0 if heap.repaired else _free_in_private_pools(heap)
     with_private = f"with {format_size(private)} allocated in private pools (e.g., CUDA Graphs), " if private else ""
-    allocated = allocator.allocated_bytes + private
+    allocated = heap.statistics.allocated_bytes + private
+    unallocated = heap.statistics.reserved.all.current - allocated
     return OutOfMemoryError(
         f"CUDA out of memory. Tried to allocate {format_size(nbytes)}. "
-        f"GPU {allocator.driver.device.index or 0} has a total capacity of {format_size(total)} "
+        f"GPU {heap.driver.device.index or 0} has a total capacity of {format_size(total)} "
         f"of which {format_size(free)} is free. {allowed}"
         f"Of the allocated memory {format_size(allocated)} is allocated by PyTorch, {with_private}"
-        f"and {format_size(allocator.reserved_bytes - allocated)} is reserved by PyTorch but unallocated.{_ADVICE}"
+        f"and {format_size(unallocated)} is reserved by PyTorch but unallocated.{_ADVICE}"
     )
 
 
-def _free_in_private_pools(allocator: CachingAllocator) -> int:
+def _free_in_private_pools(heap: Heap) -> int:
     return sum(
         key[0]
-        for owner in allocator.private.values()
+        for owner in heap.private.values()
         for pool in (owner.small, owner.large)
         for free in pool.free.values()
         for key in free

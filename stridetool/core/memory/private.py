@@ -13,10 +13,10 @@ from stridetool.core.memory.blocks import NEVER, Block, BlockPool, PrivatePool
 from stridetool.errors import InputError
 
 if TYPE_CHECKING:
-    from stridetool.core.memory.caching import CachingAllocator
+    from stridetool.core.memory.heap import Heap
 
 
-def identity_of(allocator: CachingAllocator, pool: object) -> tuple[int, int]:
+def identity_of(heap: Heap, pool: object) -> tuple[int, int]:
     """Torch's pair of ids: (0, n) for a pool of a user, (n, 0) for one of a graph capture.
 
     A pair or a number stands for itself; other names are numbered in the order of their creation.
@@ -25,62 +25,62 @@ def identity_of(allocator: CachingAllocator, pool: object) -> tuple[int, int]:
         return int(pool[0]), int(pool[1])
     if isinstance(pool, int):
         return 0, pool
-    return 0, allocator.pool_names.setdefault(pool, len(allocator.pool_names) + 1)
+    return 0, heap.pool_names.setdefault(pool, len(heap.pool_names) + 1)
 
 
-def create(allocator: CachingAllocator, pool: object, *, use_on_oom: bool, no_split: bool) -> None:
+def create(heap: Heap, pool: object, *, use_on_oom: bool, no_split: bool) -> None:
     """A pool in use, or one more user of it."""
-    identity = identity_of(allocator, pool)
-    if identity not in allocator.private:
-        statistics = allocator.statistics
-        rests = (NEVER, NEVER) if no_split else allocator.rests
-        allocator.private[identity] = PrivatePool(identity, (statistics.small, statistics.large), rests)
-    allocator.private[identity].use_count += 1
-    allocator.private[identity].use_on_oom |= use_on_oom
+    identity = identity_of(heap, pool)
+    if identity not in heap.private:
+        statistics = heap.statistics
+        rests = (NEVER, NEVER) if no_split else heap.rests
+        heap.private[identity] = PrivatePool(identity, (statistics.small, statistics.large), rests)
+    heap.private[identity].use_count += 1
+    heap.private[identity].use_on_oom |= use_on_oom
 
 
-def _existing(allocator: CachingAllocator, pool: object) -> PrivatePool:
-    identity = identity_of(allocator, pool)
-    if identity not in allocator.private:
+def _existing(heap: Heap, pool: object) -> PrivatePool:
+    identity = identity_of(heap, pool)
+    if identity not in heap.private:
         raise InputError(f"memory pool {pool!r} does not exist", hint="create it first, and destroy it once")
-    return allocator.private[identity]
+    return heap.private[identity]
 
 
-def begin(allocator: CachingAllocator, pool: object) -> None:
+def begin(heap: Heap, pool: object) -> None:
     """Allocations come from this pool until its end; the last one begun is the one."""
-    private = _existing(allocator, pool)
+    private = _existing(heap, pool)
     private.use_count += 1
-    allocator.active_pools.append(private)
+    heap.active_pools.append(private)
 
 
-def end(allocator: CachingAllocator, pool: object) -> None:
+def end(heap: Heap, pool: object) -> None:
     """Raises InputError when it was not begun."""
-    private = _existing(allocator, pool)
-    for position in range(len(allocator.active_pools) - 1, -1, -1):
-        if allocator.active_pools[position] is private:
-            del allocator.active_pools[position]
+    private = _existing(heap, pool)
+    for position in range(len(heap.active_pools) - 1, -1, -1):
+        if heap.active_pools[position] is private:
+            del heap.active_pools[position]
             private.use_count -= 1
             return
     raise InputError(f"memory pool {pool!r} ends without having begun")
 
 
-def destroy(allocator: CachingAllocator, pool: object) -> None:
+def destroy(heap: Heap, pool: object) -> None:
     """One user less; then, as ~MemPool does, the cache of this pool is emptied."""
-    private = _existing(allocator, pool)
+    private = _existing(heap, pool)
     if private.use_count == 0:
         raise InputError(f"memory pool {pool!r} is destroyed twice")
     private.use_count -= 1
     if private.use_count == 0:
-        growth.release_private(allocator, private)
+        growth.release_private(heap, private)
 
 
-def fall_back(allocator: CachingAllocator, pool: BlockPool, stream: int, size: int) -> Block | None:
+def fall_back(heap: Heap, pool: BlockPool, stream: int, size: int) -> Block | None:
     """A free block of a pool that was made to help out (`use_on_oom`); never for a request in a private pool."""
     if pool.owner is not None:
         return None
-    for private in allocator.private.values():
+    for private in heap.private.values():
         if private.use_on_oom:
-            block = growth.take_free(allocator, private.small if pool.is_small else private.large, stream, size)
+            block = growth.take_free(heap, private.small if pool.is_small else private.large, stream, size)
             if block is not None:
                 return block
     return None

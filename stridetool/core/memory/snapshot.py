@@ -8,33 +8,33 @@ from stridetool.core.memory.blocks import ALLOCATED, FREE, PENDING, UNMAPPED, Bl
 from stridetool.core.memory.settings import SIZE_MAX, Settings
 
 if TYPE_CHECKING:
-    from stridetool.core.memory.caching import CachingAllocator, TraceEntry
+    from stridetool.core.memory.heap import Heap, TraceEntry
 
 _STATES = {FREE: "inactive", ALLOCATED: "active_allocated", PENDING: "active_pending_free"}
 
 
-def snapshot(allocator: CachingAllocator) -> dict[str, Any]:
+def snapshot(heap: Heap) -> dict[str, Any]:
     """Segments by address, the trace of each device up to this one, and the settings."""
-    if allocator.trace is not None:
-        allocator.note_snapshot()
-    index = allocator.driver.device.index or 0
+    if heap.trace is not None:
+        heap.note_snapshot()
+    index = heap.driver.device.index or 0
     traces: list[list[dict[str, Any]]] = [[] for _ in range(index + 1)]
-    traces[index] = [_entry(entry) for entry in allocator.trace or ()]
+    traces[index] = [_entry(entry) for entry in heap.trace or ()]
     return {
-        "segments": segments(allocator),
+        "segments": segments(heap),
         "device_traces": traces,
-        "allocator_settings": settings_entry(allocator.settings),
+        "allocator_settings": settings_entry(heap.settings),
         "external_annotations": [],
         "host_segments": [],
         "host_traces": [],
     }
 
 
-def segments(allocator: CachingAllocator) -> list[dict[str, Any]]:
+def segments(heap: Heap) -> list[dict[str, Any]]:
     """One entry per segment, and per contiguous mapped range of an expandable one."""
-    device = allocator.driver.device.index or 0
+    device = heap.driver.device.index or 0
     rows = []
-    for segment in sorted(allocator.segments.values(), key=lambda segment: segment.address):
+    for segment in sorted(heap.segments.values(), key=lambda segment: segment.address):
         rows += [_segment(segment, run, device) for run in _mapped_runs(segment.blocks())]
     return rows
 

@@ -159,6 +159,16 @@ class Statistics:
         self.num_alloc_retries = self.num_ooms = self.num_oom_rejections = 0
         self.num_sync_all_streams = self.num_device_alloc = self.num_device_free = 0
 
+    @property
+    def allocated_bytes(self) -> int:
+        """Bytes of blocks that are handed out."""
+        return self.small.bytes + self.large.bytes
+
+    @property
+    def active_bytes(self) -> int:
+        """Those, and the bytes of freed blocks that still wait for a stream."""
+        return self.allocated_bytes + self.small.pending_bytes + self.large.pending_bytes
+
     def reset_peaks(self) -> None:
         """As torch.cuda.reset_peak_memory_stats does."""
         small, large, peaks = self.small, self.large, self.peaks

@@ -12,7 +12,7 @@ from stridetool.core.memory.stats import Statistics, Tally
 from stridetool.errors import TensorError
 
 if TYPE_CHECKING:
-    from stridetool.core.memory.caching import CachingAllocator
+    from stridetool.core.memory.heap import Heap
 
 
 @lru_cache(maxsize=1024)
@@ -27,61 +27,61 @@ def _place(stream: int) -> int:
     return (1 << 56 | identity) * 11400714819323198485 & SIZE_MAX
 
 
-def wait(allocator: CachingAllocator, block: Block) -> None:
+def wait(heap: Heap, block: Block) -> None:
     """Let a freed block wait for each stream that used it."""
     block.state = PENDING
     tally = block.segment.tally
     tally.pending += 1
     tally.pending_bytes += block.size
-    used_by = allocator.uses.pop(block)
-    allocator.waits[block] = len(used_by)
+    used_by = heap.uses.pop(block)
+    heap.waits[block] = len(used_by)
     for stream in used_by:
-        event = allocator.driver.record_event(stream)
-        allocator.queues.setdefault(stream, deque()).append((event, block))
+        event = heap.driver.record_event(stream)
+        heap.queues.setdefault(stream, deque()).append((event, block))
 
 
-def check_done(allocator: CachingAllocator, block: Block) -> None:
+def check_done(heap: Heap, block: Block) -> None:
     """A block that is not allocated may only come back when the last of its events is finished."""
-    if block.state != PENDING or block in allocator.waits:
+    if block.state != PENDING or block in heap.waits:
         raise TensorError(f"invalid device pointer: {block.address:#x} was freed before")
     tally = block.segment.tally
     tally.pending -= 1
     tally.pending_bytes -= block.size
 
 
-def process_events(allocator: CachingAllocator) -> None:
+def process_events(heap: Heap) -> None:
     """Poll each stream up to its first event that is not finished."""
-    query = allocator.driver.query_event
-    for stream in sorted(allocator.queues, key=_place):
-        queue = allocator.queues[stream]
+    query = heap.driver.query_event
+    for stream in sorted(heap.queues, key=_place):
+        queue = heap.queues[stream]
         while queue and query(queue[0][0]):
-            _finish(allocator, queue.popleft()[1])
+            _finish(heap, queue.popleft()[1])
         if not queue:
-            del allocator.queues[stream]
+            del heap.queues[stream]
 
 
-def synchronize(allocator: CachingAllocator, owner: PrivatePool | None = None) -> None:
+def synchronize(heap: Heap, owner: PrivatePool | None = None) -> None:
     """Wait for every event (of the blocks of `owner`, if given), so that the freed blocks are in their pools."""
-    allocator.statistics.num_sync_all_streams += 1
-    for stream in sorted(allocator.queues, key=_place):
-        queue = allocator.queues[stream]
+    heap.statistics.num_sync_all_streams += 1
+    for stream in sorted(heap.queues, key=_place):
+        queue = heap.queues[stream]
         kept = deque(entry for entry in queue if owner is not None and entry[1].segment.pool.owner is not owner)
         for event, block in queue:
             if owner is None or block.segment.pool.owner is owner:
-                allocator.driver.synchronize_event(event)
-                _finish(allocator, block)
+                heap.driver.synchronize_event(event)
+                _finish(heap, block)
         if kept:
-            allocator.queues[stream] = kept
+            heap.queues[stream] = kept
         else:
-            del allocator.queues[stream]
+            del heap.queues[stream]
 
 
-def _finish(allocator: CachingAllocator, block: Block) -> None:
-    left = allocator.waits[block] - 1
-    allocator.waits[block] = left
+def _finish(heap: Heap, block: Block) -> None:
+    left = heap.waits[block] - 1
+    heap.waits[block] = left
     if left == 0:
-        del allocator.waits[block]
-        allocator.free(block)
+        del heap.waits[block]
+        heap.free(block)
 
 
 def note_active_peaks(statistics: Statistics, tally: Tally) -> None:
