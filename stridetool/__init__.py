@@ -75,6 +75,7 @@ def _load() -> None:
 def _lookup(name: str) -> Any:
     from stridetool.core.dispatch import OPERATORS
     from stridetool.core.dtype import ALIASES, DTYPES
+    from stridetool.core.refusals import missing_attribute
 
     if name in _NAMES:
         module, attribute = _NAMES[name]
@@ -83,15 +84,7 @@ def _lookup(name: str) -> Any:
         return DTYPES.get(name) or ALIASES[name]
     if name in OPERATORS and not name.startswith("_") and name not in _NOT_FUNCTIONS:
         return OPERATORS[name].call
-    raise AttributeError(_unknown(name), name=name)
-
-
-def _unknown(name: str) -> str:
-    import difflib
-
-    close = difflib.get_close_matches(name, __dir__(), n=1)
-    meant = f". Did you mean: '{close[0]}'?" if close else ""
-    return f"module 'stridetool' has no attribute '{name}'{meant}"
+    raise missing_attribute("stridetool", name, __dir__())
 
 
 def __dir__() -> list[str]:

@@ -10,6 +10,7 @@
     ├── ArgumentTypeError   TypeError     1  a wrong type of argument
     ├── ArgumentValueError  ValueError    1  a wrong value of argument
     ├── UnsupportedError    NotImplementedError  1  an operator that this library refuses to be
+    │   └── UnsupportedAttributeError  AttributeError  1  the same, asked for by name: hasattr() says no
     └── InterchangeError    BufferError   1  an array that cannot be handed over without a copy
 
 Errors of tensors are also of the class that torch raises, and their first line is torch's own message,
@@ -85,6 +86,10 @@ class UnsupportedError(StrideToolError, NotImplementedError):
     """An operator that is not here: this library is about memory layout, not about arithmetic."""
 
     exit_code = 1
+
+
+class UnsupportedAttributeError(UnsupportedError, AttributeError):
+    """An operator that is not here was asked for by name; also an AttributeError, so that hasattr() says no."""
 
 
 class InterchangeError(StrideToolError, BufferError):

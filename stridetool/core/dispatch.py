@@ -9,11 +9,12 @@ A new backend is `register_backend`, a new operator is the `operator` decorator,
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar, cast
 
 from stridetool.errors import ArgumentTypeError, UnsupportedError
 
 Kernel = Callable[..., Any]
+F = TypeVar("F", bound=Kernel)
 Layer = Callable[["Operator", Kernel], Kernel]
 
 CPU, CUDA, META = 1, 2, 4
@@ -113,14 +114,14 @@ def operator(
     method: bool = True,
     attribute: bool = False,
     keys: str = "self",
-) -> Callable[[Kernel], Kernel]:
+) -> Callable[[F], F]:
     """Make an operator of a function, which answers for every backend; returns the dispatching call.
 
     `keys` says where a call's keys come from: "self" (the first argument, the fast way), "all" (every tensor among
     the arguments) or "none" (factories: the function looks at its options). `attribute`: read without a call.
     """
 
-    def decorate(function: Kernel) -> Kernel:
+    def decorate(function: F) -> F:
         op = Operator(name or function.__name__, function, grad)
         op.is_method, op.is_property = method, attribute
         op.call = _ENTRIES[keys](op)
@@ -128,7 +129,7 @@ def operator(
         op.call.__doc__ = function.__doc__
         op.call.__wrapped__ = function  # type: ignore[attr-defined]  # what inspect.signature shows
         OPERATORS[op.name] = op
-        return op.call
+        return cast(F, op.call)
 
     return decorate
 

@@ -84,7 +84,8 @@ def copy_into(dst: Tensor, src: Tensor) -> str:
     """
     target, source = raw(dst), raw(src)
     target[...] = source
-    return numeric.module_of(target).__name__
+    name: str = numeric.module_of(target).__name__
+    return name
 
 
 def item(x: Tensor) -> Any:

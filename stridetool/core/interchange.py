@@ -22,7 +22,10 @@ from stridetool.core.tensor import Tensor, make_tensor
 from stridetool.core.trace import note_copy
 from stridetool.errors import ArgumentTypeError, ArgumentValueError, TensorError
 
-_SUPPORTED = "float64, float32, float16, complex64, complex128, int64, int32, int16, int8, uint64, uint32, uint16, uint8, and bool"
+_SUPPORTED = (
+    "float64, float32, float16, complex64, complex128, int64, int32, int16, int8, uint64, uint32, uint16, uint8, "
+    "and bool"
+)
 
 
 def dtype_of_array(array: np.ndarray[Any, Any]) -> DType:

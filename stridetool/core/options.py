@@ -20,7 +20,7 @@ class MemoryFormat(str):
     __slots__ = ()
 
     def __repr__(self) -> str:
-        return f"stridetool.{str(self)}"
+        return f"stridetool.{self!s}"
 
 
 contiguous_format = MemoryFormat("contiguous_format")

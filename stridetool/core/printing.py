@@ -14,10 +14,7 @@ def tensor_text(x: Tensor) -> str:
     """`tensor([[1., 2.]], dtype=…, grad_fn=…)`; large tensors are summarised."""
     import numpy as np
 
-    if x.is_meta:
-        values = "..."
-    else:
-        values = np.array2string(_values(x), separator=", ", prefix="tensor(", threshold=1000)
+    values = "..." if x.is_meta else np.array2string(_values(x), separator=", ", prefix="tensor(", threshold=1000)
     return f"tensor({', '.join([values, *_suffixes(x)])})"
 
 
@@ -33,7 +30,7 @@ def _suffixes(x: Tensor) -> list[str]:
         out.append(f"device='{x.device}'")
     if x.is_meta or (not x.numel() and x.shape != (0,)):
         out.append(f"size={tuple(x.shape)}")
-    if x.dtype.name not in ("int64", "bool") and x.dtype is not get_default_dtype() or not x.numel():
+    if (x.dtype.name not in ("int64", "bool") and x.dtype is not get_default_dtype()) or not x.numel():
         out.append(f"dtype={x.dtype}")
     if x.grad_fn is not None:
         out.append(f"grad_fn=<{x.grad_fn.name()}>")

@@ -6,8 +6,6 @@ copies, …) stands in `ops/` and is hung on the class when that package is load
 
 from __future__ import annotations
 
-import difflib
-import itertools
 import weakref
 from typing import Any
 
@@ -16,14 +14,14 @@ from stridetool.core.drivers.device import Device
 from stridetool.core.dtype import DType
 from stridetool.core.layout import Layout, wrap_dim
 from stridetool.core.options import contiguous_format
+from stridetool.core.refusals import missing_attribute
 from stridetool.core.storage import Storage, TypedStorage
-from stridetool.errors import ArgumentTypeError, TensorError, UnsupportedError
+from stridetool.errors import ArgumentTypeError, TensorError
 
 CONJ, NEG = 1, 2
 """Bits of a tensor whose values are read conjugated, or negated, without being stored so."""
 
 _BACKENDS = dispatch.AUTOGRAD - 1
-_serials = itertools.count(1)
 
 
 class Size(tuple[int, ...]):
@@ -76,9 +74,9 @@ class Tensor:
         "_base",
         "_bits",
         "_dtype",
+        "_facts",
         "_keys",
         "_layout",
-        "_serial",
         "_storage",
         "_version_counter",
     )
@@ -87,9 +85,9 @@ class Tensor:
     _base: Tensor | None
     _bits: int
     _dtype: DType
+    _facts: Any  # trace.TensorFacts of the last time that it was recorded
     _keys: int
     _layout: Layout
-    _serial: int
     _storage: Storage
     _version_counter: Version | None
 
@@ -108,9 +106,9 @@ class Tensor:
     @property
     def serial(self) -> int:
         """A number that no other tensor of this process has, given when first asked for."""
-        if not self._serial:
-            self._serial = next(_serials)
-        return self._serial
+        from stridetool.core.trace import facts_of
+
+        return facts_of(self).tensor
 
     @property
     def shape(self) -> Size:
@@ -304,23 +302,7 @@ class Tensor:
         return format(self.item(), spec) if spec and not self._layout.sizes else repr(self)
 
     def __getattr__(self, name: str) -> Any:
-        if name in _TORCH_ONLY:
-            raise UnsupportedError(
-                f"Tensor.{name} is not supported: this library is about memory layout, not about arithmetic",
-                hint="convert with .numpy() and compute there",
-            )
-        close = difflib.get_close_matches(name, [n for n in dir(type(self)) if not n.startswith("__")], n=1)
-        meant = f". Did you mean: '{close[0]}'?" if close else ""
-        raise AttributeError(f"'Tensor' object has no attribute '{name}'{meant}", name=name)
-
-
-_TORCH_ONLY = frozenset(
-    "abs acos addmm all any argmax argmin argsort backward bmm bitwise_and ceil cholesky clamp cos cross cummax cumprod "
-    "cumsum det dot einsum erf exp floor gather histc index_add_ index_copy_ index_put_ inverse kthvalue log "
-    "log_softmax masked_fill masked_fill_ masked_scatter_ masked_select matmul max mean median min mm mode multinomial "
-    "mv norm prod qr quantile relu round rsqrt scatter scatter_ sigmoid sign sin softmax sort sparse_dim sqrt std svd "
-    "take tan tanh to_sparse topk trace tril triu trunc unique var where register_hook retain_grad".split()
-)
+        raise missing_attribute("Tensor", name, [n for n in dir(type(self)) if not n.startswith("__")])
 
 
 def make_tensor(storage: Storage, layout: Layout, dtype: DType, version: Version | None = None) -> Tensor:
@@ -333,7 +315,7 @@ def make_tensor(storage: Storage, layout: Layout, dtype: DType, version: Version
     t._base = None
     t._bits = 0
     t._autograd = None
-    t._serial = 0
+    t._facts = None
     t._version_counter = version or Version()
     return t
 
@@ -349,7 +331,7 @@ def view_of(x: Tensor, layout: Layout) -> Tensor:
     t._base = x if base is None else base
     t._bits = x._bits
     t._autograd = None
-    t._serial = 0
+    t._facts = None
     t._version_counter = x._version_counter
     return t
 

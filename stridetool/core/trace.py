@@ -6,11 +6,13 @@ calling clone) is recorded as the one that was called.
 
 from __future__ import annotations
 
+import itertools
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any
 
 import msgspec
@@ -19,7 +21,8 @@ from stridetool.core import dispatch
 from stridetool.core.drivers.device import Device
 from stridetool.core.dtype import DType
 from stridetool.core.layout import Layout
-from stridetool.core.tensor import Tensor
+from stridetool.core.options import MemoryFormat
+from stridetool.core.tensor import Size, Tensor
 from stridetool.errors import StrideToolError
 
 
@@ -49,20 +52,32 @@ class ErrorFacts(msgspec.Struct, frozen=True, gc=False):
     hint: str | None
 
 
-class Record(msgspec.Struct, frozen=True):
+class Record(msgspec.Struct, frozen=True, gc=False):
     """One operator. `inputs` are as they were before it ran, `outputs` as they are after.
 
-    `arguments` are those that are no tensors and small: integers, sizes, formats, dtypes.
+    `arguments` are those that are no tensors and small: integers, sizes, formats, dtypes. The call was
+    made by the innermost frame that is not this package's: `source` and `position` are its code and instruction, or
+    a file and a line.
     """
 
     op: str
-    file: str
-    line: int
+    source: CodeType | str
+    position: int
     arguments: tuple[Any, ...]
     inputs: tuple[TensorFacts, ...]
     outputs: tuple[TensorFacts, ...]
     copies: tuple[CopyFacts, ...]
     error: ErrorFacts | None = None
+
+    @property
+    def file(self) -> str:
+        """The file of the line that called the operator."""
+        return self.source if isinstance(self.source, str) else self.source.co_filename
+
+    @property
+    def line(self) -> int:
+        """That line; found when asked for, because most records are never looked at."""
+        return self.position if isinstance(self.source, str) else _line_of(self.source, self.position)
 
     @property
     def copied(self) -> bool:
@@ -108,6 +123,18 @@ class Record(msgspec.Struct, frozen=True):
         return any(getattr(facts.layout, field) != before for facts in self.outputs)
 
 
+def _line_of(code: CodeType, instruction: int) -> int:
+    """The line of an instruction, by bisection: a frame's own `f_lineno` walks the code from its start each time."""
+    known = _line_tables.get(id(code))
+    if known is None:
+        table = [(start, line) for start, _, line in code.co_lines() if line is not None]
+        known = _line_tables[id(code)] = code, [start for start, _ in table], [line for _, line in table]
+    _, starts, lines = known
+    return lines[max(bisect_right(starts, instruction) - 1, 0)]
+
+
+_line_tables: dict[int, tuple[CodeType, list[int], list[int]]] = {}
+
 Sink = Callable[[Record], None]
 
 
@@ -119,6 +146,8 @@ class _State(threading.local):
 
 _state = _State()
 _sinks: list[Sink] = []
+_serials = itertools.count(1)
+_SIMPLE = frozenset((int, bool, float, complex, str, MemoryFormat, slice, type(None), type(...), DType, Device))
 _SMALL = 64  # items of a sequence that a record keeps
 
 
@@ -141,59 +170,91 @@ def note_copy(kernel: str, nbytes: int) -> None:
 
 
 def facts_of(x: Tensor) -> TensorFacts:
-    """The facts of `x` now."""
+    """The facts of `x` now; kept with it, because an output is mostly an input soon."""
     storage = x._storage
     pointer = storage.pointer
-    return TensorFacts(
-        x._serial or x.serial,
-        storage._serial or storage.serial,
-        x._layout,
-        x._dtype,
-        pointer.device,
-        pointer.nbytes,
-    )
+    known: TensorFacts | None = x._facts
+    if known is None:
+        serial = next(_serials)
+    elif known.layout is x._layout and known.storage == storage._serial and known.storage_nbytes == pointer.nbytes:
+        return known
+    else:
+        serial = known.tensor
+    facts = TensorFacts(serial, storage._serial or storage.serial, x._layout, x._dtype, pointer.device, pointer.nbytes)
+    x._facts = facts
+    return facts
 
 
 def _layer(op: dispatch.Operator, below: dispatch.Kernel) -> dispatch.Kernel:
-    """`below`, recorded, unless it runs inside an operator that is being recorded."""
-    state, name = _state, op.name
+    """`below`, recorded, unless it runs inside an operator that is being recorded.
+
+    Written for speed: this may not cost more than the operator itself.
+    """
+    state, name, only_simple, frame_at = _state, op.name, _SIMPLE.issuperset, sys._getframe
 
     def recorded(*args: Any, **kwargs: Any) -> Any:
         if state.copies is not None:
             return below(*args, **kwargs)
-        inputs = _tensors(args) if not kwargs else _tensors((*args, *kwargs.values()))
         copies: list[CopyFacts] = []
         state.copies = copies
-        out, error = None, None
         try:
-            out = below(*args, **kwargs)
-        except Exception as raised:
-            error = _error_facts(raised)
+            arguments = args[1:]
+            if args and not kwargs and type(args[0]) is Tensor and only_simple(map(type, arguments)):
+                inputs: tuple[TensorFacts, ...] = (facts_of(args[0]),)
+                out = below(*args)
+            else:
+                inputs, arguments = _described((*args, *kwargs.values()))
+                out = below(*args, **kwargs)
+        except Exception as error:
+            record = Record(name, *_caller(frame_at(1)), arguments, inputs, (), tuple(copies), _error_facts(error))
+            _send(record)
             raise
         finally:
             state.copies = None
-            file, line = _caller()
-            outputs = (facts_of(out),) if type(out) is Tensor else _outputs(out)
-            record = Record(name, file, line, _plain(args, kwargs), inputs, outputs, tuple(copies), error)
-            for sink in _sinks:
-                sink(record)
+        outputs = (facts_of(out),) if type(out) is Tensor else _tensors(out)
+        frame = frame_at(2)
+        if frame.f_globals.get("__name__", "")[:11] == "stridetool.":
+            source, position = _caller(frame)
+        else:
+            source, position = frame.f_code, frame.f_lasti
+        record = Record(name, source, position, arguments, inputs, outputs, tuple(copies) if copies else ())
+        for sink in _sinks:
+            sink(record)
         return out
 
     return recorded
 
 
-def _tensors(values: Sequence[Any]) -> tuple[TensorFacts, ...]:
+def _caller(frame: FrameType | None) -> tuple[CodeType, int]:
+    """Where the innermost frame that is not this package's stands."""
+    while frame is not None:
+        if not frame.f_globals.get("__name__", "").startswith("stridetool."):
+            return frame.f_code, frame.f_lasti
+        frame = frame.f_back
+    return _caller.__code__, 0
+
+
+def _send(record: Record) -> None:
+    for sink in _sinks:
+        sink(record)
+
+
+def _described(values: Sequence[Any]) -> tuple[tuple[TensorFacts, ...], tuple[Any, ...]]:
+    """The tensors among arguments, and the other arguments as far as a record keeps them."""
+    plain = [v if type(v) in _SIMPLE else _kept(v) for v in values if type(v) is not Tensor]
+    return _tensors(values), tuple(plain)
+
+
+def _tensors(values: Any) -> tuple[TensorFacts, ...]:
+    """The facts of the tensors in a list or tuple, and in lists and tuples in it."""
     found: list[TensorFacts] = []
-    for value in values:
-        if type(value) is Tensor:
-            found.append(facts_of(value))
-        elif type(value) in (list, tuple):
-            found += [facts_of(item) for item in value if type(item) is Tensor]
+    if type(values) is list or type(values) is tuple:
+        for value in values:
+            if type(value) is Tensor:
+                found.append(facts_of(value))
+            else:
+                found += _tensors(value)
     return tuple(found)
-
-
-def _outputs(out: Any) -> tuple[TensorFacts, ...]:
-    return _tensors(out) if type(out) in (list, tuple) else ()
 
 
 def _error_facts(error: Exception) -> ErrorFacts:
@@ -203,32 +264,11 @@ def _error_facts(error: Exception) -> ErrorFacts:
     return ErrorFacts(type(error).__name__, str(error), None)
 
 
-_PLAIN = (int, float, complex, str, slice, type(None), type(...), DType, Device)
-
-
-def _plain(args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Any, ...]:
-    values = (*args, *kwargs.values()) if kwargs else args
-    return tuple([_kept(value) for value in values if type(value) is not Tensor])
-
-
 def _kept(value: Any) -> Any:
-    """Small values as they are, sequences of them as tuples; `...` for anything else, which is not kept alive."""
-    if isinstance(value, _PLAIN):
-        return value
-    if isinstance(value, list | tuple) and len(value) <= _SMALL:
-        return tuple([item if isinstance(item, _PLAIN) else ... for item in value])
+    """Sequences of small values as tuples; `...` for anything else, which is not kept alive."""
+    if type(value) in (tuple, list, Size) and len(value) <= _SMALL:
+        return tuple([item if type(item) in _SIMPLE else ... for item in value])
     return ...
-
-
-def _caller() -> tuple[str, int]:
-    """File and line of the innermost frame that is not this package's."""
-    frame: FrameType | None = sys._getframe(2)
-    while frame is not None:
-        name = frame.f_globals.get("__name__", "")
-        if not name.startswith("stridetool."):
-            return frame.f_code.co_filename, frame.f_lineno
-        frame = frame.f_back
-    return "?", 0
 
 
 dispatch.register_layer(dispatch.TRACE, _layer)

@@ -11,10 +11,10 @@ from stridetool.errors import ArgumentTypeError
 
 def ints(name: str, values: Sequence[Any]) -> tuple[int, ...]:
     """`(2, 3)`, `([2, 3],)` or `((2, 3),)` as a tuple of integers. Raises ArgumentTypeError for anything else."""
-    if len(values) == 1 and isinstance(values[0], list | tuple):
+    if len(values) == 1 and isinstance(values[0], (list, tuple)):
         values = values[0]
     try:
-        return tuple([index(value) for value in values])
+        return tuple(map(index, values))
     except TypeError:
         at, bad = next((i, v) for i, v in enumerate(values) if not hasattr(v, "__index__"))
         raise ArgumentTypeError(

@@ -13,7 +13,9 @@ from stridetool.core.elements import copy_elements
 from stridetool.core.layout import Layout, wrap_dim
 from stridetool.core.ops.arguments import ints
 from stridetool.core.ops.factories import empty_tensor
-from stridetool.core.options import MemoryFormat, contiguous_format, device as as_device, preserve_format
+from stridetool.core.ops.views import reshape
+from stridetool.core.options import MemoryFormat, contiguous_format, preserve_format
+from stridetool.core.options import device as as_device
 from stridetool.core.shapes import wrap_unique_dims
 from stridetool.core.tensor import Tensor, bump, view_of
 from stridetool.errors import TensorError
@@ -170,8 +172,8 @@ def roll(self: Tensor, shifts: int | Sequence[int], dims: int | Sequence[int] | 
     if not shifts:
         raise TensorError("`shifts` required")
     if not dims and len(shifts) == 1:
-        flat = self.contiguous().view(self.numel())
-        return roll(flat, shifts[0], 0).view(self._layout.sizes)
+        flat = reshape(self, -1)
+        return reshape(roll(flat, shifts[0], 0), self._layout.sizes)
     if len(shifts) != len(dims):
         raise TensorError(f"shifts and dimensions must align. shifts: {len(shifts)}, dims:{len(dims)}")
     if len(shifts) > 1:

@@ -175,7 +175,7 @@ def positive(self: Tensor) -> Tensor:
 
 
 @operator(grad="SumBackward0")
-def sum(  # noqa: A001  torch's name
+def sum(
     self: Tensor,
     dim: int | Sequence[int] | None = None,
     keepdim: bool = False,

@@ -17,10 +17,12 @@ from stridetool.core.ops.arguments import ints
 from stridetool.core.options import (
     TensorOptions,
     as_memory_format,
-    device as as_device,
     get_default_device,
     get_default_dtype,
     infer_dtype,
+)
+from stridetool.core.options import (
+    device as as_device,
 )
 from stridetool.core.shapes import checked_numel
 from stridetool.core.storage import Storage, allocate
@@ -153,7 +155,7 @@ def _bounds(bounds: Sequence[Any]) -> tuple[Any, Any, Any]:
 
 def _count(start: Any, end: Any, step: Any) -> int:
     if all(isinstance(value, int) for value in (start, end, step)):
-        return int(-((start - end) // step))
+        return -((start - end) // step)  # type: ignore[no-any-return]  # all are integers
     return math.ceil((end - start) / step)
 
 

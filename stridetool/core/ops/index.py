@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import operator as python_operator
 from collections.abc import Sequence
+from operator import index
 from typing import Any
 
 from stridetool.core import dispatch, numeric
@@ -17,23 +17,25 @@ from stridetool.core.tensor import Tensor, bump, view_of
 from stridetool.core.trace import note_copy
 from stridetool.errors import ArgumentTypeError, ArgumentValueError, DimensionError, TensorError
 
+_BASIC = frozenset((int, slice, type(None), type(...)))
+
 
 @operator(name="__getitem__")
-def getitem(self: Tensor, index: Any) -> Tensor:
+def getitem(self: Tensor, key: Any) -> Tensor:
     """A view for basic indices, a copy for lists, tensors and masks."""
-    if type(index) is int:
+    if type(key) is int:
         if not self._layout.sizes:
             raise DimensionError(
                 "invalid index of a 0-dim tensor. Use `tensor.item()` in Python or `tensor.item<T>()` in C++ to "
                 "convert a 0-dim tensor to a number"
             )
         if self._keys < dispatch.AUTOGRAD:
-            return view_of(self, _integer(self._layout, 0, index, 0))
-        items: tuple[Any, ...] = (index,)
+            return view_of(self, _integer(self._layout, 0, key, 0))
+        items: tuple[Any, ...] = (key,)
     else:
-        items = index if type(index) is tuple else (index,)
+        items = key if type(key) is tuple else (key,)
     for item in items:
-        if not isinstance(item, int | slice | None | type(...)) or item is True or item is False:
+        if type(item) not in _BASIC:
             items, advanced = _normalised(items)
             if advanced:
                 return _gather(self, items)
@@ -48,21 +50,21 @@ def basic_layout(layout: Layout, items: Sequence[Any]) -> Layout:
     _check_count(layout, items)
     dim = 0
     for position, item in enumerate(items):
-        if item is None:
+        if type(item) is slice:
+            layout = layout.slice(dim, *_slice_bounds(item))
+            dim += 1
+        elif item is None:
             layout = layout.unsqueeze(dim)
             dim += 1
         elif item is ...:
             dim = _after_ellipsis(layout, items, position)
-        elif isinstance(item, slice):
-            layout = layout.slice(dim, *_slice_bounds(item))
-            dim += 1
         else:
             layout = _integer(layout, dim, item, position)
     return layout
 
 
 def _check_count(layout: Layout, items: Sequence[Any]) -> None:
-    taken = sum(1 for item in items if item is not None and item is not ...)
+    taken = len(items) - sum([item is None or item is ... for item in items])
     if taken > len(layout.sizes):
         raise DimensionError(f"too many indices for tensor of dimension {len(layout.sizes)}")
 
@@ -73,22 +75,22 @@ def _after_ellipsis(layout: Layout, items: Sequence[Any], position: int) -> int:
 
 
 def _slice_bounds(item: slice) -> tuple[int | None, int | None, int]:
-    step = 1 if item.step is None else python_operator.index(item.step)
+    start, stop, step = item.start, item.stop, item.step
+    step = 1 if step is None else index(step)
     if step == 0:
         raise ArgumentValueError("slice step cannot be zero")
     if step < 0:
         raise ArgumentValueError("step must be greater than zero", hint="flip() makes a reversed copy")
-    start, stop = (None if bound is None else python_operator.index(bound) for bound in (item.start, item.stop))
-    return start, stop, step
+    return None if start is None else index(start), None if stop is None else index(stop), step
 
 
-def _integer(layout: Layout, dim: int, index: int, position: int) -> Layout:
+def _integer(layout: Layout, dim: int, at: int, position: int) -> Layout:
     """One index; the message counts by position in the index, as torch's does."""
     sizes, strides = layout.sizes, layout.strides
     size = sizes[dim]
-    if not -size <= index < size:
-        raise DimensionError(f"index {index} is out of bounds for dimension {position} with size {size}")
-    offset = layout.offset + (index if index >= 0 else index + size) * strides[dim]
+    if not -size <= at < size:
+        raise DimensionError(f"index {at} is out of bounds for dimension {position} with size {size}")
+    offset = layout.offset + (at if at >= 0 else at + size) * strides[dim]
     return Layout(sizes[:dim] + sizes[dim + 1 :], strides[:dim] + strides[dim + 1 :], offset)
 
 
@@ -133,7 +135,7 @@ def _is_array(item: Any) -> bool:
 
 def _as_index(item: Any) -> int:
     try:
-        return python_operator.index(item)
+        return index(item)
     except TypeError:
         raise DimensionError(
             "only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid indices (got "
@@ -190,9 +192,9 @@ def _gather(self: Tensor, items: Sequence[Any]) -> Tensor:
 
 
 @operator(name="__setitem__", grad="CopySlices", keys="all")
-def setitem_(self: Tensor, index: Any, value: Any) -> None:
+def setitem_(self: Tensor, key: Any, value: Any) -> None:
     """Write a number or a tensor, broadcast, into the elements that the index names."""
-    items, advanced = _normalised(index if isinstance(index, tuple) else (index,))
+    items, advanced = _normalised(key if isinstance(key, tuple) else (key,))
     if advanced:
         _scatter(self, items, value)
     else:

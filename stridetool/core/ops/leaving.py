@@ -3,33 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, TypeVar
 
 from stridetool.core import autograd, elements
 from stridetool.core.tensor import Tensor
 from stridetool.errors import ArgumentTypeError, TensorError
 
+F = TypeVar("F", bound=Callable[..., Any])
 
-def _method(function: Callable[..., Any]) -> Callable[..., Any]:
+
+def _method(name: str) -> Callable[[F], F]:
     """Hang a function that is no operator (it makes no tensor) on the class."""
-    setattr(Tensor, function.__name__, function)
-    return function
+
+    def hang(function: F) -> F:
+        setattr(Tensor, name, function)
+        return function
+
+    return hang
 
 
-@_method
+@_method("item")
 def item(self: Tensor) -> Any:
     """The only element as a Python number."""
     return elements.item(self)
 
 
-@_method
+@_method("tolist")
 def tolist(self: Tensor) -> Any:
     """The values as nested lists of Python numbers."""
     return elements.read(self).tolist()
 
 
-@_method
-def __bool__(self: Tensor) -> bool:
+@_method("__bool__")
+def _bool(self: Tensor) -> bool:
     if self._layout.numel > 1:
         raise TensorError("Boolean value of Tensor with more than one value is ambiguous")
     if self._layout.numel == 0:
@@ -37,47 +43,47 @@ def __bool__(self: Tensor) -> bool:
     return bool(elements.item(self))
 
 
-@_method
-def __int__(self: Tensor) -> int:
+@_method("__int__")
+def _int(self: Tensor) -> int:
     return int(elements.item(self))
 
 
-@_method
-def __float__(self: Tensor) -> float:
+@_method("__float__")
+def _float(self: Tensor) -> float:
     return float(elements.item(self))
 
 
-@_method
-def __complex__(self: Tensor) -> complex:
+@_method("__complex__")
+def _complex(self: Tensor) -> complex:
     return complex(elements.item(self))
 
 
-@_method
-def __index__(self: Tensor) -> int:
+@_method("__index__")
+def _index(self: Tensor) -> int:
     if self._dtype.kind not in "bui" or self._layout.numel != 1:
         raise ArgumentTypeError("only integer tensors of a single element can be converted to an index")
     return int(elements.item(self))
 
 
-@_method
-def __iter__(self: Tensor) -> Iterator[Tensor]:
+@_method("__iter__")
+def _iter(self: Tensor) -> Iterator[Tensor]:
     if not self._layout.sizes:
         raise ArgumentTypeError("iteration over a 0-d tensor")
     return iter(self.unbind(0))
 
 
-@_method
-def __contains__(self: Tensor, value: Any) -> bool:
+@_method("__contains__")
+def _contains(self: Tensor, value: Any) -> bool:
     return bool(elements.read(self.eq(value)).any())
 
 
-@_method
+@_method("requires_grad_")
 def requires_grad_(self: Tensor, requires_grad: bool = True) -> Tensor:
     """Ask for gradients with respect to this tensor."""
     return autograd.set_requires_grad(self, requires_grad)
 
 
-@_method
+@_method("backward")
 def backward(self: Tensor, *_: Any, **__: Any) -> None:
     """Refused: no gradients are computed."""
     autograd.refuse_backward(self)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 from stridetool.core.dispatch import operator
 from stridetool.core.layout import wrap_dim
@@ -76,13 +77,13 @@ def tensor_split(self: Tensor, indices_or_sections: int | Sequence[int], dim: in
     d = wrap_dim(dim, self.ndim)
     if not isinstance(indices_or_sections, int):
         edges = [0, *indices_or_sections, self._layout.sizes[d]]
-        return tuple([slice_(self, d, a, b) for a, b in zip(edges, edges[1:], strict=False)])
+        return tuple([slice_(self, d, a, b) for a, b in pairwise(edges)])
     sections = indices_or_sections
     if sections <= 0:
         raise TensorError(f"number of sections must be larger than 0, got {sections}")
     size, larger = divmod(self._layout.sizes[d], sections)
     starts = [i * size + min(i, larger) for i in range(sections + 1)]
-    return tuple([slice_(self, d, a, b) for a, b in zip(starts, starts[1:], strict=False)])
+    return tuple([slice_(self, d, a, b) for a, b in pairwise(starts)])
 
 
 def _axis_split(self: Tensor, name: str, least: int, dim: int, parts: int | Sequence[int]) -> Tensors:

@@ -22,9 +22,8 @@ def view(self: Tensor, *size: Any, dtype: DType | None = None) -> Tensor:
 
     Raises TensorError when only a copy could have that shape.
     """
-    first = dtype or (size[0] if size else None)
-    if type(first) is DType:
-        return view_dtype(self, first)
+    if dtype is not None or (size and type(size[0]) is DType):
+        return view_dtype(self, dtype or size[0])
     return view_of(self, self._layout.view(ints("view", size)))
 
 
@@ -52,12 +51,20 @@ def view_as(self: Tensor, other: Tensor) -> Tensor:
 @operator()
 def reshape(self: Tensor, *shape: Any) -> Tensor:
     """A view where one is possible, else a copy in C order."""
-    sizes = ints("reshape", shape)
+    return _reshaped(self, ints("reshape", shape))
+
+
+def _reshaped(self: Tensor, sizes: Sequence[int]) -> Tensor:
     layout = self._layout.try_view(sizes)
-    if layout is None:
-        copy = self.clone(memory_format=contiguous_format)
-        return unsafe_view(copy, copy._layout.view(sizes))
-    return view(self, layout.sizes)
+    if layout is not None:
+        return _viewed(self, layout)
+    copy = self.clone(memory_format=contiguous_format)
+    return unsafe_view(copy, copy._layout.view(sizes))
+
+
+@operator(name="_view", grad="ViewBackward0", method=False)
+def _viewed(self: Tensor, layout: Layout) -> Tensor:
+    return view_of(self, layout)
 
 
 @operator(grad="UnsafeViewBackward0", method=False)
@@ -69,14 +76,14 @@ def unsafe_view(self: Tensor, layout: Layout) -> Tensor:
 @operator()
 def reshape_as(self: Tensor, other: Tensor) -> Tensor:
     """`reshape(other.size())`."""
-    return reshape(self, other._layout.sizes)
+    return _reshaped(self, other._layout.sizes)
 
 
 @operator()
 def flatten(self: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
     """Dimensions from start to end as one; the tensor itself when that is one dimension already."""
     sizes = self._layout.flatten_sizes(start_dim, end_dim)
-    return self if len(sizes) == len(self._layout.sizes) else reshape(self, sizes)
+    return self if len(sizes) == len(self._layout.sizes) else _reshaped(self, sizes)
 
 
 @operator()
@@ -218,8 +225,10 @@ def unsqueeze(self: Tensor, dim: int) -> Tensor:
 @operator(grad="ExpandBackward0")
 def expand(self: Tensor, *size: Any, implicit: bool = False) -> Tensor:
     """Dimensions of size 1 repeated without a copy: their stride becomes 0."""
-    layout = self._layout
-    return view_of(self, layout.expand(ints("expand", size), self._dtype.type_name(self.device.type)))
+    layout, sizes = self._layout, ints("expand", size)
+    too_few = len(sizes) < len(layout.sizes)  # the only error that names the type
+    name = self._dtype.type_name(self.device.type) if too_few else ""
+    return view_of(self, layout.expand(sizes, name))
 
 
 @operator()
@@ -252,8 +261,8 @@ def strided_layout(self: Tensor, size: Sequence[int], stride: Sequence[int], off
         raise TensorError(f"Tensor: invalid storage offset {start}")
     layout = Layout(sizes, strides, start)
     itemsize, available = self._dtype.itemsize, self._storage.pointer.nbytes
-    needed = (layout.reach()[1]) * itemsize
-    if layout.numel and needed > available:
+    needed = layout.reach()[1] * itemsize
+    if needed > available and 0 not in sizes:
         raise TensorError(
             f"setStorage: sizes {list(sizes)}, strides {list(strides)}, storage offset {start}, and itemsize "
             f"{itemsize} requiring a storage size of {needed} are out of bounds for storage of size {available}"
