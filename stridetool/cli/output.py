@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-import tempfile
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -83,6 +82,8 @@ def say_error(message: str, hint: str | None = None) -> None:
 @contextlib.contextmanager
 def replaced_file(path: Path) -> Iterator[IO[str]]:
     """A temporary file beside `path`, renamed to it when the block ends well and removed when not."""
+    import tempfile  # only here: it costs as much as all the rest of a start that writes no file
+
     try:
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     except OSError as error:
