@@ -172,16 +172,20 @@ def replay(
     address_policy: str = "bump",
     stream_events: str | int = "auto",
     on_event: OnEvent | None = None,
+    history: bool = False,
 ) -> ReplayResult:
     """Run `events` on a simulated device of `capacity` bytes.
 
     `on_event(index, event, address, out_of_memory, allocator)` sees the state after each event; the address is
-    None for everything but an allocation of more than 0 bytes that succeeded. Raises InputError for a trace that
+    None for everything but an allocation of more than 0 bytes that succeeded. With `history` the allocator keeps
+    a trace of its own actions, which its snapshot then holds. Raises InputError for a trace that
     makes no sense. Running out of memory is a result, not an error.
     """
     program = events if isinstance(events, Program) else compile_events(events)
     driver = SimDriver(capacity, address_policy=address_policy, stream_events=stream_events)
     allocator = CachingAllocator(driver, settings, policy=policy, fraction=fraction)
+    if history:
+        allocator.record_history()
     with _no_garbage_collection():
         ooms, skipped = _run(program, allocator, driver, stream_events == "manual", on_event)
     return ReplayResult(allocator, driver, len(program.rows), tuple(ooms), tuple(skipped))

@@ -15,12 +15,28 @@ from typing import Any
 import numpy as np
 
 from stridetool.core.drivers.device import Device
-from stridetool.errors import ArgumentValueError, OutOfMemoryError
+from stridetool.errors import ArgumentValueError, OutOfMemoryError, UsageError
 
 MALLOC_BASE = 0x7000_0000_0000
 VIRTUAL_BASE = 0x6000_0000_0000
 GRANULARITY = 2 << 20  # bytes; the granularity of cuMemCreate, and what cudaMalloc rounds large requests to
 DEFAULT_CAPACITY = 80 << 30  # bytes
+
+# GiB as drivers report them to torch: the "total capacity" of public out-of-memory messages, two decimals.
+# It is less than the label on the box, and differs by some 0.1 GiB between drivers and ECC settings.
+PRESETS = {
+    "a100-40g": 39.49,
+    "a100-80g": 79.25,
+    "a10g": 22.06,
+    "b200": 178.35,
+    "h100-80g": 79.21,
+    "h200": 139.80,
+    "l4": 22.04,
+    "rtx3090": 23.69,
+    "rtx4090": 23.64,
+    "t4": 14.74,
+    "v100-16g": 15.77,
+}
 _NO_RESERVE = getattr(mmap, "MAP_NORESERVE", 0x4000 if sys.platform == "linux" else 0)
 
 
@@ -82,6 +98,14 @@ class SimDriver:
         self._sizes: dict[int, int] = {}  # address → bytes as asked for
         self._handles: dict[int, int] = {}  # handle → bytes
         self._data: dict[int, np.ndarray[Any, np.dtype[np.uint8]]] = {}
+
+    @classmethod
+    def preset(cls, name: str, *, address_policy: str = "bump", stream_events: str | int = "auto") -> SimDriver:
+        """The device of this name in PRESETS. Raises UsageError for any other name."""
+        if name not in PRESETS:
+            raise UsageError(f"unknown device {name!r}", hint=f"one of {', '.join(PRESETS)}, or a capacity")
+        capacity = int(PRESETS[name] * (1 << 30))
+        return cls(capacity, address_policy=address_policy, stream_events=stream_events, name=name)
 
     def set_capacity(self, nbytes: int) -> None:
         """Other processes took or gave back memory: from now on the device is this large."""

@@ -83,6 +83,15 @@ class Heap:
         self.repaired = self.policy == "fixed"
         self.rests = (MIN_BLOCK, MIN_BLOCK if settings.expandable_segments else SMALL_SIZE + MIN_BLOCK)
 
+    def configure(self, settings: Settings) -> None:
+        """Other settings from now on, as torch.cuda.memory._set_allocator_settings; memory held stays as it is."""
+        self.settings = settings
+        self._configure()
+        self._special = self._special or any(segment.page for segment in self.segments.values())
+        self._ages = self.allowed is not None and settings.garbage_collection_threshold > 0.0
+        for pool, rest in ((self.small, self.rests[0]), (self.large, self.rests[1])):
+            pool.min_rest = rest
+
     def set_fraction(self, fraction: float) -> None:
         """As set_per_process_memory_fraction: 1 lifts the limit. Raises ArgumentValueError outside [0, 1]."""
         if not 0.0 <= fraction <= 1.0:

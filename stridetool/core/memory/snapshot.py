@@ -19,7 +19,7 @@ def snapshot(heap: Heap) -> dict[str, Any]:
         heap.note_snapshot()
     index = heap.driver.device.index or 0
     traces: list[list[dict[str, Any]]] = [[] for _ in range(index + 1)]
-    traces[index] = [_entry(entry) for entry in heap.trace or ()]
+    traces[index] = [_entry(entry, step) for step, entry in enumerate(heap.trace or ())]
     return {
         "segments": segments(heap),
         "device_traces": traces,
@@ -78,18 +78,18 @@ def _block(block: Block) -> dict[str, Any]:
     }
 
 
-def _entry(entry: TraceEntry) -> dict[str, Any]:
+def _entry(entry: TraceEntry, step: int) -> dict[str, Any]:
+    """As torch writes it without recorded frames; the step stands for the time, which a replay does not know."""
     place = "device_free" if entry.action == "oom" else "addr"
     return {
         "action": entry.action,
         place: entry.address,
         "size": entry.size,
         "stream": entry.stream,
-        "time_us": 0,
+        "time_us": step,
         "compile_context": "N/A",
         "user_metadata": "",
         "pool_id": entry.pool_id,
-        "frames": [],
     }
 
 

@@ -1,0 +1,90 @@
+"""What a recording of a real allocator holds: memory at one moment, and what happened before it.
+
+Readers make these values and the analysis takes them. Stack frames stay the lists that the file shares between
+its entries, and are never copied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+PoolId = tuple[int, int]
+DEFAULT_POOL: PoolId = (0, 0)
+Frames = Sequence[Mapping[str, Any]]  # {name, filename, line}, innermost first
+
+ALLOCATED, PENDING, INACTIVE = "active_allocated", "active_pending_free", "inactive"
+
+
+class HeldBlock(NamedTuple):
+    """A range of a segment. `requested` is 0 for an inactive block, whose recorded value is stale."""
+
+    address: int
+    size: int
+    requested: int
+    state: str
+    frames: Frames = ()
+
+
+class HeldSegment(NamedTuple):
+    """Memory that came from the device: one piece, or a contiguous mapped range of an expandable segment."""
+
+    address: int
+    size: int
+    stream: int
+    is_small: bool
+    pool_id: PoolId
+    is_expandable: bool
+    blocks: tuple[HeldBlock, ...]
+    frames: Frames = ()
+
+
+class History(NamedTuple):
+    """The recorded entries, oldest first, as columns. `addresses` holds the device's free bytes for `oom`.
+
+    `pool_ids` holds None where the recording is too old to say.
+    """
+
+    actions: list[str]
+    addresses: list[int]
+    sizes: list[int]
+    streams: list[int]
+    pool_ids: list[PoolId | None]
+    times_us: list[int]
+    frames: list[Frames]
+
+    def __len__(self) -> int:
+        return len(self.actions)
+
+
+class DeviceRecording(NamedTuple):
+    """One device of one process."""
+
+    device: int
+    segments: tuple[HeldSegment, ...]
+    history: History
+
+
+class Remark(NamedTuple):
+    """Something about a recording that its reader should know; `where` names the field or the entry."""
+
+    code: str
+    message: str
+    where: str | None = None
+
+
+class Recording(NamedTuple):
+    """One file. `settings` are the recorded `allocator_settings` (none in old files); `age` names the releases of
+    torch that write such files; `steps` are (time in µs, name) of annotations that began."""
+
+    devices: tuple[DeviceRecording, ...]
+    settings: Mapping[str, Any]
+    age: str
+    steps: tuple[tuple[int, str], ...] = ()
+    pinned: tuple[HeldSegment, ...] = ()
+    remarks: tuple[Remark, ...] = ()
+
+
+def no_history() -> History:
+    """A history without entries."""
+    return History([], [], [], [], [], [], [])
