@@ -65,9 +65,7 @@ def make_case(name: str, layout: Layout, dtype: str = "float32") -> Case:
     return Case(name, layout, known.name, known.itemsize, known.itemsize)
 
 
-def case_of(
-    sizes: Sequence[int], permute: Sequence[int] | None, strides: Sequence[int] | None, dtype: str
-) -> Case:
+def case_of(sizes: Sequence[int], permute: Sequence[int] | None, strides: Sequence[int] | None, dtype: str) -> Case:
     """The case that `--shape`, `--permute` or `--strides` describe: a contiguous tensor, seen so.
 
     Raises UsageError when the options do not fit together.

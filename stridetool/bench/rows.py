@@ -7,6 +7,7 @@ from statistics import median
 
 from stridetool.analysis.copy_advice import copy_cost
 from stridetool.analysis.copy_cost import Machine
+from stridetool.analysis.copy_verdict import verdict
 from stridetool.analysis.intervals import median_interval, paired_ratios
 from stridetool.bench.backend import Measured
 from stridetool.bench.cases import Case
@@ -27,6 +28,8 @@ def case_row(case: Case, measured: Measured, machine: Machine) -> CaseRow:
     order = sorted(medians, key=medians.__getitem__)
     fastest = measured.kernels[order[0]] if order else peak
     samples = peak.kept()
+    why = copy_cost(case.layout, case.itemsize, case.unit, machine)
+    kernels = tuple(_kernel_row(name, case, measured.kernels[name], fastest, _median(peak)) for name in order)
     return CaseRow(
         case=case.name,
         sizes=case.layout.sizes,
@@ -40,11 +43,10 @@ def case_row(case: Case, measured: Measured, machine: Machine) -> CaseRow:
         peak_kernel=peak_kernel.removeprefix("peak:"),
         peak_samples=tuple(sample.seconds for sample in samples),
         peak_rounds=tuple(sample.round for sample in samples),
-        kernels=tuple(
-            _kernel_row(name, case, measured.kernels[name], fastest, _median(peak)) for name in order
-        ),
+        kernels=kernels,
         skipped=measured.skipped,
-        why=copy_cost(case.layout, case.itemsize, case.unit, machine),
+        why=why,
+        verdict=verdict(kernels, why),
     )
 
 

@@ -96,7 +96,10 @@ class CopyCost(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CaseRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One copy into contiguous memory. Strides count steps of `stride_unit_bytes` (the item size, mostly)."""
+    """One copy into contiguous memory; `verdict` is the answer in a sentence.
+
+    Strides count steps of `stride_unit_bytes`: the item size, unless they are no whole items.
+    """
 
     case: str
     sizes: tuple[int, ...]
@@ -111,8 +114,9 @@ class CaseRow(msgspec.Struct, frozen=True, kw_only=True):
     peak_samples: tuple[float, ...]
     peak_rounds: tuple[int, ...]
     kernels: tuple[KernelRow, ...]
-    skipped: tuple[SkippedKernel, ...] = ()
-    why: CopyCost | None = None
+    skipped: tuple[SkippedKernel, ...]
+    why: CopyCost
+    verdict: str
 
 
 class BenchReport(msgspec.Struct, frozen=True, kw_only=True):

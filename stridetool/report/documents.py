@@ -13,6 +13,9 @@ from stridetool.report.envelope import SCHEMA_VERSION, Envelope
 # Name of the schema → (module, class) of its report; loaded when asked for.
 _REPORTS = {
     "inspect": ("stridetool.report.inspect", "InspectReport"),
+    "bench": ("stridetool.report.bench", "BenchReport"),
+    "compare": ("stridetool.report.compare", "CompareReport"),
+    "devices": ("stridetool.report.devices", "DevicesReport"),
 }
 
 
@@ -39,9 +42,7 @@ def from_json(data: bytes, where: str) -> Envelope[Any]:
     try:
         head = msgspec.json.decode(data, type=_Head)
     except msgspec.DecodeError as error:
-        raise InputError(
-            f"cannot read {where}: {error}", hint="a JSON that --json wrote is wanted"
-        ) from error
+        raise InputError(f"cannot read {where}: {error}", hint="a JSON that --json wrote is wanted") from error
     name = head.schema.removeprefix("stride-tool/")
     if name not in _REPORTS:
         raise InputError(f"cannot read {where}: unknown schema {head.schema!r}")
@@ -55,10 +56,7 @@ def from_json(data: bytes, where: str) -> Envelope[Any]:
 
 def json_schema(name: str) -> str:
     """The JSON Schema (2020-12) of the documents called `name`."""
-    return (
-        msgspec.json.format(msgspec.json.encode(msgspec.json.schema(document_type(name))), indent=2).decode()
-        + "\n"
-    )
+    return msgspec.json.format(msgspec.json.encode(msgspec.json.schema(document_type(name))), indent=2).decode() + "\n"
 
 
 class _Head(msgspec.Struct):

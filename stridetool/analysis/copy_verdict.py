@@ -1,0 +1,55 @@
+"""What the measured times of a case say together with its layout: one sentence that names who is to blame."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from stridetool.report.bench import CopyCost, KernelRow
+
+PLAIN = "numpy"
+"""The kernel that stands for a plain loop: what most programs run without knowing."""
+
+_SLOW = 0.5  # of what the layout allows
+_CLEARLY = 1.5  # times faster, beyond doubt
+
+
+def verdict(kernels: Sequence[KernelRow], why: CopyCost) -> str:
+    """One sentence on `kernels`, fastest first; empty without any."""
+    if not kernels:
+        return ""
+    best = kernels[0]
+    plain = next((row for row in kernels if row.kernel == PLAIN), kernels[-1])
+    possible = min(1.0, why.attainable_fraction)
+    if plain.fraction_of_peak >= _SLOW * possible:
+        return _not_slow(plain, best, why)
+    blame = _BLAME.get(why.plan, "its layout")
+    if plain.median_seconds >= _CLEARLY * best.median_seconds:
+        return (
+            f"slow in {plain.kernel} ({plain.fraction_of_peak:.0%} of the peak) because of {blame}; "
+            f"{best.kernel} does the same copy {plain.median_seconds / best.median_seconds:.1f}× faster "
+            f"({best.fraction_of_peak:.0%})"
+        )
+    return f"slow in every kernel ({best.fraction_of_peak:.0%} of the peak at best) because of {blame}"
+
+
+def _not_slow(plain: KernelRow, best: KernelRow, why: CopyCost) -> str:
+    if why.attainable_fraction < _SLOW:
+        return (
+            f"the layout is to blame, not a kernel: {best.fraction_of_peak:.0%} of the peak, where at most "
+            f"{why.attainable_fraction:.0%} are possible because most of each cache line is not wanted"
+        )
+    if plain.median_seconds >= _CLEARLY * best.median_seconds:
+        return (
+            f"not slow ({plain.kernel} {plain.fraction_of_peak:.0%} of the peak), yet {best.kernel} is "
+            f"{plain.median_seconds / best.median_seconds:.1f}× faster"
+        )
+    return f"not slow: {plain.kernel} reaches {plain.fraction_of_peak:.0%} of the peak"
+
+
+_BLAME = {
+    "run": "the size: nothing about the layout is in the way",
+    "rows": "its short rows",
+    "splat": "its repeated elements, which a plain loop reads one by one",
+    "transpose": "its transposed order",
+    "strided": "its step from element to element",
+}
