@@ -22,11 +22,11 @@ import msgspec
 from stridetool.core.layout import Layout
 from stridetool.core.shapes import Ints
 
-DST_RUN_BYTES = 256
+DST_RUN_BYTES = 512
 """A tile's runs in the destination: full lines, so that each is written once."""
 SRC_RUN_BYTES = 1024
 """A tile's runs in the source: long enough for DRAM pages and for the hardware prefetcher."""
-TILE_BYTES = 64 << 10
+TILE_BYTES = 128 << 10
 """What a packed tile may take of the inner caches."""
 SMALL_TILE_BYTES = 8 << 10
 """Tiles below this grow outwards, so that the loop around them costs nothing."""
@@ -139,8 +139,9 @@ def plan_bytes(sizes: Sequence[int], dst_strides: Sequence[int], src_strides: Se
     dims = _joined(sorted((dim for dim, _, _ in flipped if dim.size > 1), key=lambda dim: dim.dst_stride))
     dims, width = _widened(dims, width)
     kind, across = _classify(dims, width)
-    order = tuple(sorted(range(len(dims)), key=lambda i: abs(dims[i].src_stride)))
-    tile = _tile(dims, order, width)
+    # A splat has hardly a source: it keeps the order of the destination.
+    order = tuple(sorted(range(len(dims)), key=lambda i: 0 if kind == "splat" else abs(dims[i].src_stride)))
+    tile = _tile(dims, order if kind != "splat" else (), width)
     return CopyPlan(
         kind=kind,
         width=width,
@@ -197,13 +198,13 @@ def _classify(dims: list[Dim], width: int) -> tuple[str, int]:
     return ("transpose" if across else "strided"), across
 
 
-def _tile(dims: list[Dim], order: Ints, width: int) -> Ints:
+def _tile(dims: list[Dim], source_order: Ints, width: int) -> Ints:
     """Both sides as long as wished, or else halved until the tile fits; a small tile grows outwards."""
     dst_run, src_run = DST_RUN_BYTES, SRC_RUN_BYTES
     while True:
         tile = [1] * len(dims)
         _extend_destination(tile, dims, width, dst_run)
-        _extend_source(tile, dims, order, width, src_run)
+        _extend_source(tile, dims, source_order, width, src_run)
         if width * prod(tile) <= TILE_BYTES or src_run <= 64:
             break
         src_run, dst_run = (src_run // 2, dst_run) if src_run > dst_run else (src_run, dst_run // 2)

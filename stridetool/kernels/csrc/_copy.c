@@ -34,7 +34,7 @@
 BEGIN_TARGET(TARGET_AVX512)
 #define ISA_NAME(name) avx512_##name
 #define STREAM_LINE stream_line_avx512
-#define SHUFFLE16(v, mask) ((vec_16)_mm_shuffle_epi8((__m128i)(v), (__m128i)(mask)))
+#define SHUFFLES
 #define VECTORS 64
 #include "engine.h"
 #include "engine_end.h"
@@ -43,7 +43,7 @@ END_TARGET
 BEGIN_TARGET(TARGET_AVX2)
 #define ISA_NAME(name) avx2_##name
 #define STREAM_LINE stream_line_avx2
-#define SHUFFLE16(v, mask) ((vec_16)_mm_shuffle_epi8((__m128i)(v), (__m128i)(mask)))
+#define SHUFFLES
 #define VECTORS 32
 #include "engine.h"
 #include "engine_end.h"
@@ -54,7 +54,7 @@ END_TARGET
 #endif
 
 #ifdef HAVE_NEON
-#define SHUFFLE16(v, mask) ((vec_16)vqtbl1q_u8((uint8x16_t)(v), (uint8x16_t)(mask)))
+#define SHUFFLES
 #endif
 #define ISA_NAME(name) portable_##name
 #define VECTORS 16
@@ -141,13 +141,15 @@ typedef struct {
 
 static void *run_share(void *arg) {
     const Share *share = arg;
-    char *buffer = NULL;
-    if (share->plan->streams) buffer = malloc((size_t)share->tiles->buffer_bytes + 64); /* none: straight stores */
-    char *line = buffer ? buffer + (-(uintptr_t)buffer & 63) : NULL;
-    if (share->plan->kind == RUN) flat_copy(share->dst + share->first, share->src + share->first, share->last - share->first);
-    else chosen->execute(share->plan, share->dst, share->src, share->tiles, share->first, share->last, line);
-    if (buffer) stream_done();
-    free(buffer);
+    if (share->plan->kind == RUN) {
+        flat_copy(share->dst + share->first, share->src + share->first, share->last - share->first);
+        return NULL;
+    }
+    char *room = share->plan->streams ? malloc((size_t)share->tiles->buffer_bytes + 64) : NULL; /* none: plain stores */
+    char *buffer = room ? room + (-(uintptr_t)room & 63) : NULL;
+    chosen->execute(share->plan, share->dst, share->src, share->tiles, share->first, share->last, buffer);
+    if (room) stream_done();
+    free(room);
     return NULL;
 }
 

@@ -24,18 +24,19 @@
         }                                                                                                   \
         _Pragma("GCC unroll 16") for (int c = 0; c < Q; c++) OP(store)(dst + c * dk, r[c]);                 \
     }                                                                                                       \
-    /* dst[k*dk + i*W] = src[i*si + k*W]; walks squares of 64 x 64 bytes so that lines stay in L1; the last \
-     * block of a side overlaps the one before it, so n >= V/W and nk >= Q is all that is asked for. */     \
-    static void SQUARE(W)(char *dst, ptrdiff_t dk, const char *src, ptrdiff_t si,       \
-                                              ptrdiff_t n, ptrdiff_t nk) {                                  \
-        const ptrdiff_t R = V / W, Q = 16 / W, side = most(64 / W, R);                                      \
-        for (ptrdiff_t i0 = 0; i0 < n; i0 += side)                                                          \
-            for (ptrdiff_t k0 = 0; k0 < nk; k0 += 64 / W)                                                   \
-                for (ptrdiff_t i = i0; i < least(i0 + side, n); i += R)                                     \
-                    for (ptrdiff_t k = k0; k < least(k0 + 64 / W, nk); k += Q) {                            \
-                        ptrdiff_t ii = least(i, n - R), kk = least(k, nk - Q);                              \
-                        BLOCK(W)(dst + kk * dk + ii * W, dk, src + ii * si + kk * W, si);                \
-                    }                                                                                       \
+    /* dst[k*dk + i*W] = src[i*si + k*W]; walks squares of 64 x 64 bytes so that lines stay in L1, on aligned  \
+     * destination addresses where the rows agree about them. The blocks at the ends of a side overlap their   \
+     * neighbours, so n >= V/W and nk >= Q is all that is asked for. */                                         \
+    static void SQUARE(W)(char *dst, ptrdiff_t dk, const char *src, ptrdiff_t si, ptrdiff_t n, ptrdiff_t nk) { \
+        const ptrdiff_t R = V / W, Q = 16 / W, side = most(64 / W, R);                                         \
+        const ptrdiff_t lead = dk % V ? 0 : (ptrdiff_t)(-(uintptr_t)dst & (V - 1)) / W;                        \
+        for (ptrdiff_t i0 = lead ? lead - side : 0; i0 < n; i0 += side)                                        \
+            for (ptrdiff_t k0 = 0; k0 < nk; k0 += 64 / W)                                                      \
+                for (ptrdiff_t i = i0 + R > 0 ? i0 : lead - R; i < least(i0 + side, n); i += R)                \
+                    for (ptrdiff_t k = k0; k < least(k0 + 64 / W, nk); k += Q) {                               \
+                        ptrdiff_t ii = most(0, least(i, n - R)), kk = least(k, nk - Q);                        \
+                        BLOCK(W)(dst + kk * dk + ii * W, dk, src + ii * si + kk * W, si);                      \
+                    }                                                                                          \
     }
 
 DEFINE_BLOCK(1)

@@ -1,4 +1,4 @@
-/* The copy engine, included once per instruction set (ISA_NAME, STREAM_LINE, SHUFFLE16, VECTORS are set before).
+/* The copy engine, included once per instruction set (ISA_NAME, STREAM_LINE, VECTORS and SHUFFLES are set before).
  *
  *   flat      one run: memcpy, or lines streamed around the caches
  *   plane     two dimensions of a tile, by kind: transpose, rows, splat, strided, generic
@@ -57,34 +57,49 @@ static void FN(scalar)(char *dst, const char *src, const FN(Plane) * p, ptrdiff_
     }
 }
 
-#ifdef SHUFFLE16
+#ifdef SHUFFLES
+#define V 16
+#include "shuffle.h"
+#if VECTORS >= 32
+#define V VECTORS
+#include "shuffle.h"
+#define WIDEST(name) PASTE(ISA_NAME(name), VECTORS)
+#else
+#define WIDEST(name) PASTE(ISA_NAME(name), 16)
+#endif
+
 /* A gather with a small stride: 16 bytes of output from |step| loads, each shuffled into its place. The last
  * group upwards in memory goes element by element, so that nothing beyond the view is read. */
-static void FN(gather)(char *dst, const char *src, ptrdiff_t n, ptrdiff_t step, ptrdiff_t width) {
-    ptrdiff_t loads = size_of(step), q = 16 / width, groups = n / q, i = 0;
-    uint8_t mask[8][16];
+static void FN(gather)(char *dst, const char *src, ptrdiff_t n, ptrdiff_t step, ptrdiff_t width, uint8_t mask[8][16],
+                       Prefetch *next) {
+    ptrdiff_t q = 16 / width, groups = n / q, stride = q * step * width;
+    FN(Plane) edge = {q, 1, width, 0, step * width, 0};
+    if (step < 0) {
+        if (step < -1) {
+            FN(scalar)(dst, src, &edge, width);
+            dst += 16, src += stride, groups--, n -= q;
+        }
+        src += (q - 1) * step * width;
+    } else if (step > 1) {
+        groups -= 1;
+    }
+    ptrdiff_t done = WIDEST(gather)(dst, src, groups, stride, mask, (int)size_of(step), next);
+    done += ISA_NAME(gather_16)(dst + 16 * done, src + done * stride, groups - done, stride, mask, (int)size_of(step), next);
+    if (step < 0) src -= (q - 1) * step * width;
+    edge.n = n - done * q;
+    FN(scalar)(dst + done * 16, src + done * stride, &edge, width);
+}
+
+static void FN(gathers)(char *dst, const char *src, const FN(Plane) * p, ptrdiff_t width, Prefetch *next) {
+    ptrdiff_t step = p->si / width, q = 16 / width;
+    uint8_t mask[8][16]; /* [load][byte of the output] */
     memset(mask, 0x80, sizeof mask);
-    for (ptrdiff_t e = 0; e < q; e++) {
-        ptrdiff_t from = (step > 0 ? e : q - 1 - e) * loads * width;
-        for (ptrdiff_t b = 0; b < width; b++) mask[(from + b) / 16][e * width + b] = (uint8_t)((from + b) % 16);
-    }
-    vec_16 m[8];
-    for (int j = 0; j < 8; j++) m[j] = load_16((const char *)mask[j]);
-    FN(Plane) edge = {least(n, q), 1, width, 0, step * width, 0};
-    if (step < -1 && groups) {
-        FN(scalar)(dst, src, &edge, width);
-        i = 1;
-    }
-    if (step > 1) groups -= 1;
-    for (; i < groups; i++) {
-        const char *s = src + i * q * step * width + (step < 0 ? (q - 1) * step * width : 0);
-        vec_16 out = SHUFFLE16(load_16(s), m[0]);
-        for (ptrdiff_t j = 1; j < loads; j++) out |= SHUFFLE16(load_16(s + 16 * j), m[j]);
-        store_16(dst + i * 16, out);
-    }
-    i = most(i, 0);
-    edge.n = n - i * q;
-    FN(scalar)(dst + i * 16, src + i * q * step * width, &edge, width);
+    for (ptrdiff_t e = 0; e < q; e++)
+        for (ptrdiff_t b = 0; b < width; b++) {
+            ptrdiff_t from = (step > 0 ? e : q - 1 - e) * size_of(p->si) + b;
+            mask[from / 16][e * width + b] = (uint8_t)(from % 16);
+        }
+    for (ptrdiff_t k = 0; k < p->nk; k++) FN(gather)(dst + k * p->dk, src + k * p->sk, p->n, step, width, mask, next);
 }
 
 /* Few elements along dimension 0 and many across, destination rows back to back: 16 bytes of each of the n source
@@ -99,29 +114,23 @@ static void FN(interleave)(char *dst, const char *src, const FN(Plane) * p, ptrd
                 ptrdiff_t to = (e * n + i) * width + b;
                 mask[to / 16][i][to % 16] = (uint8_t)(e * width + b);
             }
-    for (ptrdiff_t g = 0; g < groups; g++) {
-        vec_16 row[8];
-        for (ptrdiff_t i = 0; i < n; i++) row[i] = load_16(src + i * p->si + g * 16);
-        for (ptrdiff_t c = 0; c < n; c++) {
-            vec_16 out = SHUFFLE16(row[0], load_16((const char *)mask[c][0]));
-            for (ptrdiff_t i = 1; i < n; i++) out |= SHUFFLE16(row[i], load_16((const char *)mask[c][i]));
-            store_16(dst + (g * n + c) * 16, out);
-        }
-    }
+    ptrdiff_t done = WIDEST(interleave)(dst, src, groups, p->si, mask, (int)n);
+    done += ISA_NAME(interleave_16)(dst + done * n * 16, src + done * 16, groups - done, p->si, mask, (int)n);
     FN(Plane) rest = *p;
-    rest.nk -= groups * q;
-    FN(scalar)(dst + groups * q * p->dk, src + groups * q * p->sk, &rest, width);
+    rest.nk -= done * q;
+    FN(scalar)(dst + done * q * p->dk, src + done * 16, &rest, width);
 }
 #endif
 
-static void FN(strided)(char *dst, const char *src, const FN(Plane) * p, ptrdiff_t width) {
-#ifdef SHUFFLE16
+static void FN(strided)(char *dst, const char *src, const FN(Plane) * p, ptrdiff_t width, Prefetch *next) {
+#ifdef SHUFFLES
     ptrdiff_t step = p->si / width;
     if (step * width == p->si && size_of(step) <= 8 && step && p->di == width && width < 16 && p->n * width >= 32) {
-        for (ptrdiff_t k = 0; k < p->nk; k++) FN(gather)(dst + k * p->dk, src + k * p->sk, p->n, step, width);
+        FN(gathers)(dst, src, p, width, next);
         return;
     }
 #endif
+    (void)next;
     FN(scalar)(dst, src, p, width);
 }
 
@@ -136,7 +145,7 @@ static void FN(strided)(char *dst, const char *src, const FN(Plane) * p, ptrdiff
         }                                                                                                     \
     }
 
-static void FN(transpose)(char *dst, const char *src, FN(Plane) p, ptrdiff_t width) {
+static void FN(transpose)(char *dst, const char *src, FN(Plane) p, ptrdiff_t width, Prefetch *next) {
     if (p.sk < 0) { /* the source runs backwards across: walk it forwards, the destination backwards */
         dst += (p.nk - 1) * p.dk;
         src += (p.nk - 1) * p.sk;
@@ -150,13 +159,13 @@ static void FN(transpose)(char *dst, const char *src, FN(Plane) p, ptrdiff_t wid
     SQUARES(32)
 #endif
     SQUARES(16)
-#ifdef SHUFFLE16
+#ifdef SHUFFLES
     if (p.n <= 8 && p.dk == p.n * width && p.nk * width >= 16) {
         FN(interleave)(dst, src, &p, width);
         return;
     }
 #endif
-    FN(strided)(dst, src, &p, width);
+    FN(strided)(dst, src, &p, width, next);
 }
 #undef SQUARES
 
@@ -202,18 +211,19 @@ static void FN(splat)(char *dst, const char *src, const FN(Plane) * p, ptrdiff_t
     }
 }
 
-static void FN(plane)(Kind kind, char *dst, const char *src, const FN(Plane) * p, ptrdiff_t width) {
+static void FN(plane)(Kind kind, char *dst, const char *src, const FN(Plane) * p, ptrdiff_t width, Prefetch *next) {
     switch (kind) {
-    case TRANSPOSE: FN(transpose)(dst, src, *p, width); break;
+    case TRANSPOSE: FN(transpose)(dst, src, *p, width, next); break;
     case ROWS: FN(rows)(dst, src, p, width); break;
     case SPLAT: FN(splat)(dst, src, p, width); break;
-    case STRIDED: FN(strided)(dst, src, p, width); break;
+    case STRIDED: FN(strided)(dst, src, p, width, next); break;
     default: FN(scalar)(dst, src, p, width);
     }
 }
 
 /* --- tile: all dimensions of one tile, `extent` of them, onto strides `ds` ------------------------------------- */
-static void FN(tile)(const Plan *plan, const ptrdiff_t *extent, char *dst, const ptrdiff_t *ds, const char *src) {
+static void FN(tile)(const Plan *plan, const ptrdiff_t *extent, char *dst, const ptrdiff_t *ds, const char *src,
+                     Prefetch *next) {
     int k = plan->across, outer[MAX_DIMS], no = 0;
     ptrdiff_t at[MAX_DIMS];
     FN(Plane) p = {extent[0], k ? extent[k] : 1, ds[0], k ? ds[k] : 0, plan->ss[0], k ? plan->ss[k] : 0};
@@ -223,7 +233,7 @@ static void FN(tile)(const Plan *plan, const ptrdiff_t *extent, char *dst, const
             at[no++] = 0;
         }
     for (;;) {
-        FN(plane)(plan->kind, dst, src, &p, plan->width);
+        FN(plane)(plan->kind, dst, src, &p, plan->width, next);
         int j = 0;
         for (; j < no; j++) {
             int i = outer[j];
@@ -243,7 +253,7 @@ static void FN(stream_run)(char *dst, const char *src, ptrdiff_t nbytes, Prefetc
     ptrdiff_t head = least(nbytes, (ptrdiff_t)(-(uintptr_t)dst & 63)), at = head;
     memcpy(dst, src, (size_t)head);
     for (; at + 64 <= nbytes; at += 64) {
-        prefetch_some(next);
+        progress(next, 64);
         STREAM_LINE(dst + at, src + at);
     }
     memcpy(dst + at, src + at, (size_t)(nbytes - at));
@@ -320,14 +330,14 @@ static void FN(execute)(const Plan *plan, char *dst, const char *src, const Tile
     ptrdiff_t extent[MAX_DIMS], d, s;
     for (ptrdiff_t t = first; t < last; t++) {
         tile_at(plan, tiles, t, extent, &d, &s);
-        Prefetch next = {NULL, NULL, 0, 0};
+        Prefetch next = {NULL, NULL, 0, 1, 0};
         if (buffer && t + 1 < last) next = prefetch_tile(plan, tiles, t + 1, src);
         if (buffer == NULL) {
-            FN(tile)(plan, extent, dst + d, plan->ds, src + s);
+            FN(tile)(plan, extent, dst + d, plan->ds, src + s, &next);
         } else if (tiles->direct) {
             FN(direct)(plan, extent, dst + d, src + s, &next);
         } else {
-            FN(tile)(plan, extent, buffer, tiles->bs, src + s);
+            FN(tile)(plan, extent, buffer, tiles->bs, src + s, &next);
             FN(flush)(plan, extent, dst + d, buffer, tiles->bs, &next);
         }
     }

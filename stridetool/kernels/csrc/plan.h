@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 enum { MAX_DIMS = 66 }; /* 64 of the buffer protocol, one for an odd item size, one spare */
-enum { DST_RUN = 256, SRC_RUN = 1024, TILE_CAP = 65536, TILE_GROW = 8192 };
+enum { DST_RUN = 512, SRC_RUN = 1024, TILE_CAP = 131072, TILE_GROW = 8192 };
 static const size_t STREAM_BYTES = 3u << 20; /* beyond this, stores go around the caches */
 static const ptrdiff_t STREAM_RUN = 128;     /* ... when the destination comes in runs of at least this */
 
@@ -103,10 +103,10 @@ static void plan_classify(Plan *p) {
 
 /* --- tile ---------------------------------------------------------------------------------------------- */
 
-static void plan_order(Plan *p) {
+static void plan_order(Plan *p) { /* a splat has hardly a source: it keeps the order of the destination */
     for (int i = 0; i < p->nd; i++) {
         int at = i;
-        for (; at > 0 && size_of(p->ss[p->order[at - 1]]) > size_of(p->ss[i]); at--) p->order[at] = p->order[at - 1];
+        for (; at > 0 && p->kind != SPLAT && size_of(p->ss[p->order[at - 1]]) > size_of(p->ss[i]); at--) p->order[at] = p->order[at - 1];
         p->order[at] = i;
     }
 }
@@ -143,7 +143,7 @@ static void tile_shape(Plan *p) {
     for (;;) { /* both sides as long as wished, or else halved until the tile fits */
         for (int i = 0; i < p->nd; i++) p->tile[i] = 1;
         tile_destination(p, dst_run);
-        tile_source(p, src_run);
+        if (p->kind != SPLAT) tile_source(p, src_run);
         if (tile_bytes(p) <= TILE_CAP || src_run <= 64) break;
         if (src_run > dst_run) src_run /= 2;
         else dst_run /= 2;

@@ -15,18 +15,22 @@ typedef struct {
     ptrdiff_t bs[MAX_DIMS];       /* strides of the packed tile */
     ptrdiff_t buffer_bytes;
     int direct;                   /* long aligned rows need no packing */
-    int nlines, rate;             /* source lines of a tile, and how many to prefetch per flushed line */
+    int nlines;                   /* source lines of a tile */
     ptrdiff_t *lines;             /* their offsets from the tile's first source element */
+    ptrdiff_t step;               /* bytes packed or flushed per line to prefetch */
 } Tiles;
 
+/* Prefetches into the second cache keep pace with the bytes moved, so that some are always on their way. */
 typedef struct {
     const char *base;
     const ptrdiff_t *lines;
-    int left, rate;
+    int left;
+    ptrdiff_t step, due; /* bytes of progress per line, and progress since the last one */
 } Prefetch;
 
-static inline void prefetch_some(Prefetch *p) {
-    for (int i = 0; i < p->rate && p->left > 0; i++, p->left--) __builtin_prefetch(p->base + *p->lines++);
+static inline void progress(Prefetch *next, ptrdiff_t nbytes) {
+    for (next->due += nbytes; next->due >= next->step && next->left > 0; next->due -= next->step, next->left--)
+        __builtin_prefetch(next->base + *next->lines++, 0, 2);
 }
 
 static void tiles_count(const Plan *plan, Tiles *tiles, const char *dst) {
@@ -98,13 +102,14 @@ static void tiles_lines(const Plan *plan, Tiles *tiles, const char *src) {
         }
         if (j == no || tiles->nlines == MAX_LINES) break;
     }
-    tiles->rate = (int)ceil_div(tiles->nlines, most(1, tile_bytes(plan) / 64));
+    int paced = plan->kind == STRIDED ? 2 : 1; /* gathers report their progress while packing, too */
+    tiles->step = most(1, tile_bytes(plan) * paced / tiles->nlines);
 }
 
 static Prefetch prefetch_tile(const Plan *plan, const Tiles *tiles, ptrdiff_t t, const char *src) {
     ptrdiff_t extent[MAX_DIMS], d, s;
     tile_at(plan, tiles, t, extent, &d, &s);
-    return (Prefetch){src + s, tiles->lines, tiles->nlines, tiles->rate};
+    return (Prefetch){src + s, tiles->lines, tiles->nlines, tiles->step, 0};
 }
 
 /* Rows that are long and whole lines on the destination's side go straight there. */

@@ -1,5 +1,5 @@
 /* The few vector operations that the kernels need, for 16, 32 and 64 bytes: loads of one 16-byte lane per row,
- * zips inside lanes, stores, and a byte shuffle of 16 bytes. Everything else in the engine is plain C. */
+ * zips inside lanes, stores, and byte shuffles inside lanes. Everything else in the engine is plain C. */
 #ifndef STRIDETOOL_VECTORS_H
 #define STRIDETOOL_VECTORS_H
 
@@ -54,6 +54,21 @@ INLINE vec_16 high8_16(vec_16 a, vec_16 b) { return ZIP(u64x2, a, b, 1, 3); }
 INLINE vec_16 low16_16(vec_16 a, vec_16 b) { (void)b; return a; }
 INLINE vec_16 high16_16(vec_16 a, vec_16 b) { (void)a; return b; }
 
+#ifdef HAVE_NEON
+INLINE vec_16 shuffle_16(vec_16 v, vec_16 mask) { return (vec_16)vqtbl1q_u8((uint8x16_t)v, (uint8x16_t)mask); }
+#endif
+#ifdef HAVE_X86
+__attribute__((target("ssse3"), always_inline, unused)) static inline vec_16 shuffle_16(vec_16 v, vec_16 mask) {
+    return (vec_16)_mm_shuffle_epi8((__m128i)v, (__m128i)mask);
+}
+#endif
+INLINE vec_16 or_16(vec_16 a, vec_16 b) { return a | b; }
+INLINE vec_16 same_16(const uint8_t *mask) { return load_16((const char *)mask); }
+INLINE void scatter_16(char *p, ptrdiff_t stride, vec_16 v) {
+    (void)stride;
+    store_16(p, v);
+}
+
 /* --- 32 and 64 bytes, x86 ------------------------------------------------------------------------------------ */
 #ifdef HAVE_X86
 #define AVX2 __attribute__((target("avx2"), always_inline, unused)) static inline
@@ -66,6 +81,13 @@ AVX2 vec_32 lanes_32(const char *p, ptrdiff_t stride) {
                                    _mm_loadu_si128((const void *)(p + stride)), 1);
 }
 AVX2 void store_32(char *p, vec_32 v) { _mm256_storeu_si256((void *)p, v); }
+AVX2 void scatter_32(char *p, ptrdiff_t stride, vec_32 v) {
+    _mm_storeu_si128((void *)p, _mm256_castsi256_si128(v));
+    _mm_storeu_si128((void *)(p + stride), _mm256_extracti128_si256(v, 1));
+}
+AVX2 vec_32 shuffle_32(vec_32 v, vec_32 mask) { return _mm256_shuffle_epi8(v, mask); }
+AVX2 vec_32 or_32(vec_32 a, vec_32 b) { return _mm256_or_si256(a, b); }
+AVX2 vec_32 same_32(const uint8_t *mask) { return _mm256_broadcastsi128_si256(_mm_loadu_si128((const void *)mask)); }
 AVX2 vec_32 low1_32(vec_32 a, vec_32 b) { return _mm256_unpacklo_epi8(a, b); }
 AVX2 vec_32 high1_32(vec_32 a, vec_32 b) { return _mm256_unpackhi_epi8(a, b); }
 AVX2 vec_32 low2_32(vec_32 a, vec_32 b) { return _mm256_unpacklo_epi16(a, b); }
@@ -84,6 +106,15 @@ AVX512 vec_64 lanes_64(const char *p, ptrdiff_t stride) {
     return _mm512_inserti32x4(v, _mm_loadu_si128((const void *)(p + 3 * stride)), 3);
 }
 AVX512 void store_64(char *p, vec_64 v) { _mm512_storeu_si512((void *)p, v); }
+AVX512 void scatter_64(char *p, ptrdiff_t stride, vec_64 v) {
+    _mm_storeu_si128((void *)p, _mm512_castsi512_si128(v));
+    _mm_storeu_si128((void *)(p + stride), _mm512_extracti32x4_epi32(v, 1));
+    _mm_storeu_si128((void *)(p + 2 * stride), _mm512_extracti32x4_epi32(v, 2));
+    _mm_storeu_si128((void *)(p + 3 * stride), _mm512_extracti32x4_epi32(v, 3));
+}
+AVX512 vec_64 shuffle_64(vec_64 v, vec_64 mask) { return _mm512_shuffle_epi8(v, mask); }
+AVX512 vec_64 or_64(vec_64 a, vec_64 b) { return _mm512_or_si512(a, b); }
+AVX512 vec_64 same_64(const uint8_t *mask) { return _mm512_broadcast_i32x4(_mm_loadu_si128((const void *)mask)); }
 AVX512 vec_64 low1_64(vec_64 a, vec_64 b) { return _mm512_unpacklo_epi8(a, b); }
 AVX512 vec_64 high1_64(vec_64 a, vec_64 b) { return _mm512_unpackhi_epi8(a, b); }
 AVX512 vec_64 low2_64(vec_64 a, vec_64 b) { return _mm512_unpacklo_epi16(a, b); }
