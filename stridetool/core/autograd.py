@@ -191,6 +191,13 @@ def _rebase(x: Tensor, name: str, args: Sequence[Any], before: int) -> None:
     _attach(x, node_class("AsStridedBackward0")([(copy_slices, 0)]))
 
 
+def wanting_grad(x: Tensor) -> Tensor:
+    """A fresh tensor made with `requires_grad=True`."""
+    if x._dtype.kind not in "fc":
+        raise TensorError("Only Tensors of floating point and complex dtype can require gradients")
+    return set_requires_grad(x, True)
+
+
 def set_requires_grad(x: Tensor, value: bool) -> Tensor:
     """`x.requires_grad = value`, with torch's refusals."""
     if not x.is_leaf and not value:

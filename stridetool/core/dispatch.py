@@ -96,6 +96,11 @@ def register_backend(device_type: str) -> int:
     return _backends[device_type]
 
 
+def backends() -> tuple[str, ...]:
+    """The device types that have a dispatch key."""
+    return tuple(_backends)
+
+
 def register_layer(key: int, layer: Layer) -> None:
     """Let `layer` wrap every operator that is called with `key`."""
     _layers[key] = layer

@@ -15,7 +15,7 @@ from stridetool.core.layout import Layout
 from stridetool.core.storage import Storage
 from stridetool.core.tensor import CONJ, NEG, Tensor
 from stridetool.core.trace import note_copy
-from stridetool.errors import TensorError, UnsupportedError
+from stridetool.errors import TensorError
 
 Array = Any
 
@@ -59,6 +59,8 @@ def copy_elements(dst: Tensor, src: Tensor) -> None:
     """Write the values of `src` into `dst`, which has the same sizes, converting between types and devices."""
     if dst.is_meta:
         return
+    if src.is_meta:
+        src._storage.buffer()  # raises
     if dst._dtype is src._dtype and dst._bits == src._bits and dst.device == src.device:
         kernel = OPERATORS["copy_into"].call(dst, src)
     else:
@@ -93,5 +95,5 @@ def item(x: Tensor) -> Any:
     if x._layout.numel != 1:
         raise TensorError(f"a Tensor with {x._layout.numel} elements cannot be converted to Scalar")
     if x.is_meta:
-        raise UnsupportedError("Tensor.item() cannot be called on meta tensors")
+        raise TensorError("Tensor.item() cannot be called on meta tensors")
     return read(x).item()

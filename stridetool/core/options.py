@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from stridetool.core import dispatch
 from stridetool.core.drivers.device import CPU, Device
 from stridetool.core.dtype import DType, bool_, float32, int64
 from stridetool.errors import ArgumentTypeError, TensorError
@@ -56,7 +57,7 @@ def get_default_device() -> Device:
 def set_default_device(value: Device | str | int | None) -> None:
     """Change it; None is the CPU again."""
     global _default_device
-    _default_device = CPU if value is None else device(value)
+    _default_device = CPU if value is None else as_device(value)
 
 
 def default_complex() -> DType:
@@ -64,15 +65,38 @@ def default_complex() -> DType:
     return _default_dtype.to_complex()
 
 
-def device(value: Device | str | int, index: int | None = None) -> Device:
-    """`device("cuda:1")`, `device("cuda", 1)`, `device(0)`. Raises TensorError in torch's words."""
+class _AnyDevice(type):
+    def __instancecheck__(cls, value: object) -> bool:
+        return isinstance(value, Device)
+
+
+class device(metaclass=_AnyDevice):  # noqa: N801  torch's name
+    """`device("cuda:1")`, `device("cuda", 1)`, `device(0)`, as Device values. Raises TensorError in torch's words."""
+
+    def __new__(cls, value: Any, index: int | None = None) -> Device:  # type: ignore[misc]
+        """The device of that name."""
+        return as_device(value, index)
+
+
+_TORCH_TYPES = (
+    "cpu, cuda, ipu, xpu, mkldnn, opengl, opencl, ideep, hip, ve, fpga, maia, xla, lazy, vulkan, mps, meta, hpu, mtia, "
+    "privateuseone"
+)
+
+
+def as_device(value: object, index: int | None = None) -> Device:
+    """A device, its name, or the index of a CUDA device as a Device."""
     if isinstance(value, Device):
         return value
     if isinstance(value, int) and not isinstance(value, bool):
         return Device("cuda", value)
     if not isinstance(value, str):
         raise ArgumentTypeError(f"device(): argument 'type' must be str, not {type(value).__name__}")
+    if not value:
+        raise TensorError("Device string must not be empty")
     parsed = Device.parse(value)
+    if parsed.type not in (*_TORCH_TYPES.split(", "), *dispatch.backends()):
+        raise TensorError(f"Expected one of {_TORCH_TYPES} device type at start of device string: {value}")
     if index is None:
         return parsed
     if parsed.index is not None:
@@ -102,7 +126,7 @@ class TensorOptions(msgspec.Struct, frozen=True):
 
     def device(self, value: Device | str | int | None = None) -> Any:
         """The device, or options with this device."""
-        return (self.device_ or _default_device) if value is None else self._with(device_=device(value))
+        return (self.device_ or _default_device) if value is None else self._with(device_=as_device(value))
 
     def memory_format(self, value: MemoryFormat | None = None) -> Any:
         """The memory format, or options with this memory format."""

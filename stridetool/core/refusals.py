@@ -23,7 +23,7 @@ _REFUSED = frozenset(_ARITHMETIC.split())
 
 
 def missing_attribute(owner: str, name: str, known: Iterable[str]) -> Exception:
-    """What to raise for `owner.name`: UnsupportedAttributeError for arithmetic of torch's, else AttributeError with a guess."""
+    """What to raise for `owner.name`: UnsupportedAttributeError for arithmetic of torch, else AttributeError."""
     if name in _REFUSED:
         return UnsupportedAttributeError(
             f"{owner}.{name} is not supported: this library is about memory layout, not about arithmetic",

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from stridetool.core.drivers.device import CPU, Device, driver_for
-from stridetool.errors import ArgumentTypeError, DimensionError, TensorError
+from stridetool.errors import ArgumentTypeError, DimensionError, TensorError, UnsupportedError
 
 if TYPE_CHECKING:
     from stridetool.core.dtype import DType
@@ -118,7 +118,7 @@ class Storage:
     def buffer(self) -> Any:
         """All bytes as a uint8 array of NumPy (of CuPy on a real GPU), not copied, alive as long as it is used."""
         if self.device.type == "meta":
-            raise TensorError("Cannot access data of a storage on the meta device: it has none")
+            raise UnsupportedError("Cannot copy out of meta tensor; no data!")
         return driver_for(self.device).buffer(self.pointer.address, self.pointer.nbytes)
 
     def __buffer__(self, flags: int) -> memoryview:

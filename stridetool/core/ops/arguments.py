@@ -17,7 +17,6 @@ def ints(name: str, values: Sequence[Any]) -> tuple[int, ...]:
         return tuple(map(index, values))
     except TypeError:
         at, bad = next((i, v) for i, v in enumerate(values) if not hasattr(v, "__index__"))
-        raise ArgumentTypeError(
-            f"{name}(): argument 'size' must be tuple of ints, but found element of type {type(bad).__name__} at "
-            f"pos {at}"
-        ) from None
+        kind = type(bad).__name__
+        detail = f"but found element of type {kind} at pos {at}" if len(values) > 1 else f"not {kind}"
+        raise ArgumentTypeError(f"{name}(): argument 'size' (position 1) must be tuple of ints, {detail}") from None

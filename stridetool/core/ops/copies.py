@@ -14,8 +14,7 @@ from stridetool.core.layout import Layout, wrap_dim
 from stridetool.core.ops.arguments import ints
 from stridetool.core.ops.factories import empty_tensor
 from stridetool.core.ops.views import reshape
-from stridetool.core.options import MemoryFormat, contiguous_format, preserve_format
-from stridetool.core.options import device as as_device
+from stridetool.core.options import MemoryFormat, as_device, contiguous_format, preserve_format
 from stridetool.core.shapes import wrap_unique_dims
 from stridetool.core.tensor import Tensor, bump, view_of
 from stridetool.errors import TensorError

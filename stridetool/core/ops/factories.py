@@ -7,27 +7,27 @@ from collections.abc import Sequence
 from typing import Any
 
 from stridetool.core import numeric
-from stridetool.core.autograd import is_inference_mode_enabled, set_requires_grad
+from stridetool.core.autograd import is_inference_mode_enabled, wanting_grad
 from stridetool.core.dispatch import operator
 from stridetool.core.drivers.device import Device
 from stridetool.core.dtype import BY_NUMPY, DType, int64
 from stridetool.core.elements import write
 from stridetool.core.layout import Layout
 from stridetool.core.ops.arguments import ints
+from stridetool.core.ops.numbers import array_of_numbers, checked_number
 from stridetool.core.options import (
     TensorOptions,
+    as_device,
     as_memory_format,
     get_default_device,
     get_default_dtype,
     infer_dtype,
+    preserve_format,
 )
-from stridetool.core.options import (
-    device as as_device,
-)
-from stridetool.core.shapes import checked_numel
+from stridetool.core.shapes import MAX_ELEMENTS, checked_numel
 from stridetool.core.storage import Storage, allocate
 from stridetool.core.tensor import Tensor, make_tensor
-from stridetool.errors import ArgumentTypeError, ArgumentValueError, TensorError
+from stridetool.errors import ArgumentTypeError, TensorError, UnsupportedError
 
 
 def empty_tensor(layout: Layout, dtype: DType, device: Device) -> Tensor:
@@ -64,17 +64,25 @@ def options_of(options: TensorOptions | None, keywords: dict[str, Any]) -> Tenso
 
 
 def _made(out: Tensor, options: TensorOptions) -> Tensor:
-    return set_requires_grad(out, True) if options.requires_grad_ else out
+    return wanting_grad(out) if options.requires_grad_ else out
 
 
-def _fresh(name: str, size: Sequence[Any], options: TensorOptions, memory_format: str = "") -> Tensor:
-    sizes = ints(name, size)
+def _refuse_negative(name: str, sizes: Sequence[int]) -> None:
     for n in sizes:
+        if n < 0 and name in ("zeros", "ones", "full"):
+            raise TensorError(f"{name}: Dimension size must be non-negative.")
         if n < 0:
             raise TensorError(f"Trying to create tensor with negative dimension {n}: {list(sizes)}")
+
+
+def _fresh(name: str, size: Sequence[Any], options: TensorOptions) -> Tensor:
+    sizes = ints(name, size)
+    _refuse_negative(name, sizes)
     checked_numel(sizes)
-    layout = Layout.contiguous(sizes, memory_format or options.memory_format())
-    return empty_tensor(layout, options.dtype(), options.device())
+    memory_format = options.memory_format()
+    if memory_format == preserve_format:
+        raise TensorError("unsupported memory format Preserve")
+    return empty_tensor(Layout.contiguous(sizes, memory_format), options.dtype(), options.device())
 
 
 def _split_options(size: tuple[Any, ...]) -> tuple[tuple[Any, ...], TensorOptions | None]:
@@ -86,6 +94,8 @@ def _sized(name: str, size: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[
     if "size" in keywords:
         size = (keywords.pop("size"),)
     size, given = _split_options(size)
+    if not size:
+        raise ArgumentTypeError(f'{name}() missing 1 required positional arguments: "size"')
     options = options_of(given, keywords)
     return _fresh(name, size, options), options
 
@@ -124,8 +134,8 @@ def fill(x: Tensor, value: Any) -> Tensor:
     if not x.is_meta and x._layout.numel:
         import numpy as np
 
-        from_type = infer_dtype(value)
-        write(x, numeric.convert(np.asarray(value, numeric.value_dtype(from_type)), from_type, x._dtype))
+        values = np.asarray(checked_number(value, x._dtype))
+        write(x, numeric.convert(values, BY_NUMPY[values.dtype.name], x._dtype))
     return x
 
 
@@ -142,9 +152,15 @@ def arange(*bounds: Any, **keywords: Any) -> Tensor:
         options = options.dtype(int64 if whole else get_default_dtype())
     if step == 0:
         raise TensorError("step must be nonzero")
+    if options.dtype().kind in "bc":
+        raise UnsupportedError(f"\"arange_cpu\" not implemented for '{options.dtype().scalar_name}'")
     if (end - start) * step < 0:
         raise TensorError("upper bound and lower bound inconsistent with step sign")
-    return _made(_counted(_count(start, end, step), start, step, options), options)
+    count = _count(start, end, step)
+    if options.dtype().kind in "ui":  # torch counts in int64 with whole numbers, in smaller types with the given ones
+        start, end, step = int(start), int(end), int(step)
+        count = _count(start, end, step) if options.dtype() is int64 else count
+    return _made(_counted(count, start, step, options), options)
 
 
 def _bounds(bounds: Sequence[Any]) -> tuple[Any, Any, Any]:
@@ -155,8 +171,11 @@ def _bounds(bounds: Sequence[Any]) -> tuple[Any, Any, Any]:
 
 def _count(start: Any, end: Any, step: Any) -> int:
     if all(isinstance(value, int) for value in (start, end, step)):
-        return -((start - end) // step)  # type: ignore[no-any-return]  # all are integers
-    return math.ceil((end - start) / step)
+        return -((start - end) // step)  # type: ignore[no-any-return]
+    count = math.ceil((end - start) / step)
+    if count > MAX_ELEMENTS:
+        raise TensorError("invalid size, possible overflow?")
+    return count
 
 
 def _counted(count: int, start: Any, step: Any, options: TensorOptions) -> Tensor:
@@ -213,8 +232,12 @@ def empty_strided(size: Sequence[int], stride: Sequence[int], **keywords: Any) -
         raise TensorError(
             f"dimensionality of sizes ({len(sizes)}) must match dimensionality of strides ({len(strides)})"
         )
+    _refuse_negative("empty_strided", sizes)
     if min(strides, default=0) < 0:
-        raise TensorError("setStorage: negative strides are not supported")
+        raise TensorError(
+            f"Storage size calculation overflowed with sizes={list(sizes)} and strides={list(strides)}",
+            hint="torch has no negative strides; flip() makes a reversed copy",
+        )
     return _made(empty_tensor(Layout(sizes, strides), options.dtype(), options.device()), options)
 
 
@@ -266,64 +289,11 @@ def tensor(data: Any, **keywords: Any) -> Tensor:
 
 
 def _from_numbers(data: Any, options: TensorOptions) -> Tensor:
-    import numpy as np
-
-    sizes = _nested_sizes(data)
-    data = _plain(data)
-    source = infer_dtype(data)
-    target = options.dtype_opt() or source
-    if target.kind in "ui" and source.kind == "f":
-        source = BY_NUMPY["float64"]
-    try:
-        wide = {"f": "f8", "c": "c16"}.get(source.kind, "O" if source.kind == "i" else "?")
-        values = np.array(data, dtype=wide).reshape(sizes)
-        values = _checked_integers(values, target) if wide == "O" else values
-    except OverflowError:
-        raise TensorError("Overflow when unpacking long long") from None
-    out = _fresh("tensor", (sizes,), options.dtype(target))
+    values, target = array_of_numbers(data, options.dtype_opt())
+    out = _fresh("tensor", (values.shape,), options.dtype(target))
     if not out.is_meta and out._layout.numel:
         write(out, numeric.convert(values, BY_NUMPY[values.dtype.name], target))
     return out
-
-
-def _checked_integers(values: Any, target: DType) -> Any:
-    """Python integers as 64-bit ones. Raises TensorError when one does not fit."""
-    numbers = [int(value) for value in values.ravel()]
-    low, high = min(numbers, default=0), max(numbers, default=0)
-    if target.name == "uint64" and low >= 0 and high < 1 << 64:
-        return values.astype("u8")
-    if low < -(1 << 63) or high >= 1 << 63:
-        raise TensorError("Overflow when unpacking long long")
-    if target.kind in "ui":
-        bits = target.itemsize * 8 - (target.kind == "i")
-        if high >= 1 << bits or low < -(1 << bits):
-            raise TensorError(f"value cannot be converted to type {target.name} without overflow")
-    return values.astype("i8")
-
-
-def _plain(data: Any) -> Any:
-    """Tensors and NumPy scalars inside nested lists as Python numbers."""
-    if isinstance(data, list | tuple):
-        return [_plain(value) for value in data]
-    return data.item() if hasattr(data, "item") else data
-
-
-def _nested_sizes(data: Any) -> tuple[int, ...]:
-    """The sizes of nested lists, from their first entries. Raises ArgumentValueError when they are ragged."""
-    if not isinstance(data, list | tuple):
-        if not isinstance(data, int | float | complex) and not hasattr(data, "item"):
-            if isinstance(data, str):
-                raise ArgumentTypeError(f"new(): invalid data type '{type(data).__name__}'")
-            raise TensorError(f"Could not infer dtype of {type(data).__name__}")
-        return ()
-    if not data:
-        return (0,)
-    inner = [_nested_sizes(value) for value in data]
-    for other in inner:
-        if other != inner[0]:
-            expected, got = (inner[0] or (0,))[0], (other or (0,))[0]
-            raise ArgumentValueError(f"expected sequence of length {expected} at dim 1 (got {got})")
-    return (len(data), *inner[0])
 
 
 def legacy_tensor(*data: Any) -> Tensor:
