@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Iterable, Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import islice
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
 import typer
 
 from stridetool.cli.output import Output, say_error, terminal_width
@@ -21,6 +22,7 @@ from stridetool.report.envelope import Envelope, Finding, envelope
 from stridetool.report.inspect import InspectReport, Source
 
 if TYPE_CHECKING:
+    from stridetool.core.tensor_file import TensorFile
     from stridetool.programs.run import Run
 
 FAILED = 1
@@ -81,10 +83,10 @@ def _parts(request: Inspection, where: Output, cells: int, stack: ExitStack) -> 
     if not request.targets and not request.expressions:
         raise UsageError("nothing to inspect", hint="name a script or a file, or give an expression with -e")
     targets = [open_target(text, stack) for text in request.targets]
-    files = [target.path for target in targets if not target.is_script]
+    files = [target for target in targets if not target.is_script]
     first_storage = 0
     if files:
-        part = _file_part(files, request)
+        part = _file_part(files, request, cells)
         first_storage = len(part.report.storages)
         yield part
     scripts: list[Target | None] = [target for target in targets if target.is_script]
@@ -94,12 +96,34 @@ def _parts(request: Inspection, where: Output, cells: int, stack: ExitStack) -> 
         yield part
 
 
-def _file_part(paths: list[Path], request: Inspection) -> Part:
+def _file_part(targets: list[Target], request: Inspection, cells: int) -> Part:
     from stridetool.analysis.files import file_report
-    from stridetool.sources import open_tensor_file
 
-    report, findings = file_report([open_tensor_file(path) for path in paths])
+    files = [file for target in targets for file in _tensor_files(target)]
+    report, findings = file_report(files, tensors=request.tensors, cells=cells)
     return Part(report, tuple(findings))
+
+
+def _tensor_files(target: Target) -> Iterator[TensorFile]:
+    """The tensor files of one target; what came through a pipe goes by that name."""
+    from stridetool.sources import open_tensor_files
+
+    for file in open_tensor_files(str(target.path), _progress()):
+        yield file if target.name is None else msgspec.structs.replace(file, path=target.name)
+
+
+def _progress() -> Callable[[int, int, str], None]:
+    """Says on stderr which of many files is read, once that has taken a second."""
+    started = last = time.monotonic()
+
+    def say(done: int, count: int, path: str) -> None:
+        nonlocal last
+        now = time.monotonic()
+        if now - started > 1 and now - last > 1:
+            last = now
+            print(f"reading {done + 1} of {count} files: {ascii(path)[1:-1]}", file=sys.stderr)
+
+    return say
 
 
 def _program_part(script: Target | None, request: Inspection, where: Output, cells: int, first_storage: int) -> Part:

@@ -23,11 +23,20 @@ class Total(msgspec.Struct, frozen=True):
 
 
 class FileAccount(msgspec.Struct, frozen=True, kw_only=True):
-    """One file, byte for byte."""
+    """One file, byte for byte.
+
+    `bytes_by_kind` adds up to `nbytes`. `regions` are in order, neighbours of one kind joined; of a file with very
+    many only gaps, foreign members and trailing bytes are kept, and `regions_dropped` counts the others. `aligned`
+    counts the tensors whose place in the file is a multiple of 16, 64 and 4096 bytes.
+    """
 
     path: str
     kind: str
     nbytes: int
+    bytes_by_kind: dict[str, int] = {}
     regions: tuple[Region, ...] = ()
+    regions_dropped: int = 0
+    placed_tensors: int = 0
+    aligned: dict[str, int] = {}
     by_dtype: tuple[Total, ...] = ()
     by_prefix: tuple[Total, ...] = ()

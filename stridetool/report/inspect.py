@@ -26,7 +26,8 @@ class TensorRow(msgspec.Struct, frozen=True, kw_only=True):
     """One tensor or array. `nbytes` is logical: elements times item size, however many are stored.
 
     Strides and `storage_offset` count steps of `stride_unit_bytes`: elements, so the item size, but for
-    arrays whose byte strides are no whole elements, where it is 1.
+    arrays whose byte strides are no whole elements, where it is 1. An `itemsize` of 0 means elements that share
+    bytes or blocks. `file_alignment` is the largest power of two, up to a page, that divides the place in the file.
     """
 
     name: str
@@ -52,10 +53,15 @@ class TensorRow(msgspec.Struct, frozen=True, kw_only=True):
     flags: tuple[str, ...] = ()
     consumers: tuple[Consumer, ...] = ()
     file_offset: int | None = None
+    file_alignment: int | None = None
 
 
 class StorageRow(msgspec.Struct, frozen=True, kw_only=True):
-    """Bytes with one owner. `reached_bytes` counts each byte that some tensor reaches once (None: not decided)."""
+    """Bytes with one owner. `reached_bytes` counts each byte that some tensor reaches once (None: not decided).
+
+    Of a storage in a file, `stored_bytes` are those that the file holds for it (compressed ones are as many as
+    they claim to become), and `reached_at_least` and `reached_at_most` bound what is not decided.
+    """
 
     id: str
     nbytes: int
@@ -65,6 +71,11 @@ class StorageRow(msgspec.Struct, frozen=True, kw_only=True):
     file_offset: int | None = None
     source: str | None = None
     held_by: tuple[str, ...] = ()
+    member: str | None = None
+    stored_bytes: int | None = None
+    compressed: bool = False
+    reached_at_least: int | None = None
+    reached_at_most: int | None = None
 
 
 class LayoutRow(msgspec.Struct, frozen=True):
@@ -131,7 +142,8 @@ class Picture(msgspec.Struct, frozen=True):
     """What a picture needs of one storage: per tensor, cell states along the byte ruler.
 
     `lanes[i]` has one entry per cell of `bytes_per_cell` bytes: the share of the cell's bytes that the
-    tensor reaches, from 0 to 1; `shared[j]` counts the tensors that reach into cell j.
+    tensor reaches, from 0 to 1; `shared[j]` counts the tensors that reach into cell j. `repeated[i]` is the share
+    that more than one index of the tensor reaches, and empty where none does (or where it is not decided).
     """
 
     storage: str
@@ -139,6 +151,62 @@ class Picture(msgspec.Struct, frozen=True):
     tensors: tuple[str, ...]
     lanes: tuple[tuple[float, ...], ...]
     shared: tuple[int, ...]
+    repeated: tuple[tuple[float, ...], ...] = ()
+
+
+class Jump(msgspec.Struct, frozen=True):
+    """A step between neighbours in logical order, in steps of the stride unit, and how often it is taken."""
+
+    elements: int
+    count: int
+
+
+class DimAccess(msgspec.Struct, frozen=True, kw_only=True):
+    """What memory does when neighbouring threads or register lanes take neighbouring indices of `dim`.
+
+    On a GPU: `threads` of a warp touch `sectors` of 32 bytes, where `least_sectors` would hold the same bytes;
+    `sector_bytes_used` says how much of each; `vector_bytes` is the widest load that is aligned at every index. On the
+    host: a 32-byte register of `register_lanes` elements is filled by one vector load, a reversed one, a broadcast
+    or a gather, and touches `register_cache_lines` of 64 bytes.
+    """
+
+    dim: int
+    step_bytes: int
+    threads: int
+    sectors: int
+    least_sectors: int
+    sector_bytes_used: tuple[int, ...]
+    cache_lines: int
+    vector_bytes: int
+    register_lanes: int
+    register_load: str
+    register_cache_lines: int
+
+
+class AccessRow(msgspec.Struct, frozen=True, kw_only=True):
+    """How one tensor is walked: the steps of the logical order, most frequent first, and each dimension's pattern."""
+
+    tensor: str
+    storage: str | None
+    jumps: tuple[Jump, ...]
+    dims: tuple[DimAccess, ...]
+
+
+class TileRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A tile in shared memory, read by a warp along a row and down a column.
+
+    Wavefronts are passes of the 32 banks; conflicts are those beyond `least_wavefronts`. Each row is followed by
+    `padding_elems` unused elements; `column_words_per_bank` counts the different words that a column wants of each.
+    """
+
+    itemsize: int
+    rows: int
+    columns: int
+    padding_elems: int
+    row_wavefronts: int
+    column_wavefronts: int
+    least_wavefronts: int
+    column_words_per_bank: tuple[int, ...]
 
 
 class InspectReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -152,4 +220,6 @@ class InspectReport(msgspec.Struct, frozen=True, kw_only=True):
     operations_dropped: int = 0
     copied_bytes: int = 0
     pictures: tuple[Picture, ...] = ()
+    access: tuple[AccessRow, ...] = ()
+    tiles: tuple[TileRow, ...] = ()
     files: tuple[FileAccount, ...] = ()

@@ -9,11 +9,11 @@ import struct
 from typing import NamedTuple
 
 from stridetool.core.layout import Layout
+from stridetool.core.tensor_file import FileStorage, FileTensor, Note, Region, TensorFile
 from stridetool.errors import InputError
+from stridetool.sources.detect import GGUF_MAGIC
 from stridetool.sources.file_bytes import Bytes
-from stridetool.sources.records import FileStorage, FileTensor, Note, Region, TensorFile
 
-MAGIC = b"GGUF"
 MAX_TENSORS = 300_000
 _MAX_DIMS = 4
 _MAX_NAME = 1 << 16
@@ -114,7 +114,7 @@ def read_gguf(data: Bytes, path: str) -> TensorFile:
 
 def _read_metadata(cursor: _Cursor) -> tuple[int, int]:
     """(tensors, alignment), with the cursor behind the metadata."""
-    if cursor.take(4) != MAGIC:
+    if cursor.take(4) != GGUF_MAGIC:
         raise InputError("no GGUF file: the magic is missing")
     version = int.from_bytes(cursor.take(4), "little")
     if version & 0xFFFF == 0:

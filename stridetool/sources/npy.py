@@ -11,13 +11,13 @@ from typing import Any
 import msgspec
 
 from stridetool.core.layout import Layout
+from stridetool.core.tensor_file import FileStorage, FileTensor, Note, Region, TensorFile
 from stridetool.errors import InputError
+from stridetool.sources.detect import NPY_MAGIC
 from stridetool.sources.file_bytes import Bytes
 from stridetool.sources.numpy_types import NumpyType, numpy_type
 from stridetool.sources.python_literal import Pairs, parse
-from stridetool.sources.records import FileStorage, FileTensor, Note, Region, TensorFile
 
-MAGIC = b"\x93NUMPY"
 MAX_HEADER = 1 << 18  # NumPy itself asks for trust above 10,000 bytes
 _MAX_ELEMENTS = (1 << 63) - 1
 _KEYS = {"descr", "fortran_order", "shape"}
@@ -98,7 +98,7 @@ def _tensor(name: str, header: NpyHeader, storage: str | None) -> FileTensor:
 
 def _extent(start: bytes) -> tuple[int, int, str]:
     """(where the header text begins, its length, its encoding)."""
-    if not start.startswith(MAGIC):
+    if not start.startswith(NPY_MAGIC):
         raise InputError("no .npy file: the magic string is missing")
     if len(start) < 10:
         raise InputError("the file ends inside the magic string and version")

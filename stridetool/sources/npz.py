@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from stridetool.core.tensor_file import FileStorage, FileTensor, Note, Region, TensorFile
 from stridetool.errors import InputError
+from stridetool.sources.detect import NPY_MAGIC
 from stridetool.sources.file_bytes import Bytes
-from stridetool.sources.npy import MAGIC, MAX_HEADER, array_records, read_header
-from stridetool.sources.records import FileStorage, FileTensor, Note, Region, TensorFile
+from stridetool.sources.npy import MAX_HEADER, array_records, read_header
 from stridetool.sources.zip_directory import Directory, Member, contents, data_offset, member_regions
 
 
@@ -18,7 +19,7 @@ def read_npz(data: Bytes, path: str, directory: Directory) -> TensorFile:
             continue
         header = contents(data, member, MAX_HEADER + 12)
         start = data_offset(data, member)
-        is_array = header.read(0, min(len(MAGIC), header.size)) == MAGIC
+        is_array = header.read(0, min(len(NPY_MAGIC), header.size)) == NPY_MAGIC
         regions += member_regions(data, member, start, "data" if is_array else "foreign")
         if not is_array:
             notes.append(Note("foreign-member", "info", "no array: numpy.load hands out its bytes", member.name))

@@ -9,14 +9,15 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from stridetool.core.layout import Layout
+from stridetool.core.tensor_file import FileStorage, FileTensor, Note, Region, TensorFile
 from stridetool.errors import InputError
 from stridetool.sources.bounded_json import Pairs, parse
 from stridetool.sources.file_bytes import Bytes
-from stridetool.sources.records import FileStorage, FileTensor, Note, Region, TensorFile
 
 MAX_HEADER = 100_000_000  # the reference reader's own limit
 MAX_TENSORS = 300_000
 _MAX_TEXT = 32 << 20  # more text than that, without its padding, is no header of tensors
+_MAX_NOTES = 20
 _MAX_SIZE = (1 << 64) - 1
 
 
@@ -61,12 +62,6 @@ class _Entry(NamedTuple):
     end: int
 
 
-def looks_like_safetensors(start: bytes, size: int) -> bool:
-    """Whether a file of `size` bytes that begins with `start` can be one: a length that fits, then a JSON object."""
-    length = int.from_bytes(start[:8], "little")
-    return len(start) > 8 and start[8:].lstrip(b" \t\r\n")[:1] == b"{" and length <= max(size, MAX_HEADER)
-
-
 def read_safetensors(data: Bytes, path: str) -> TensorFile:
     """A whole file. Raises InputError where the header breaks a rule that the reference reader holds."""
     length = _header_length(data)
@@ -74,9 +69,9 @@ def read_safetensors(data: Bytes, path: str) -> TensorFile:
     entries, notes = _entries(header)
     start = 8 + length
     _check_places(entries, data.size - start)
+    notes += _misaligned_in_data(entries, start)
     tensors = tuple(_tensor(entry) for entry in entries)
     storages = tuple(_storage(entry, start) for entry in entries)
-    notes += [note for entry in entries if (note := _misaligned(entry, start))]
     regions = [Region(0, start, "header")]
     regions += [Region(start + e.begin, start + e.end, "data") for e in entries]
     return TensorFile(
@@ -199,15 +194,24 @@ def _storage(entry: _Entry, start: int) -> FileStorage:
     return FileStorage(key=entry.name, nbytes=nbytes, stored_bytes=nbytes, file_offset=start + entry.begin)
 
 
-def _misaligned(entry: _Entry, start: int) -> Note | None:
-    itemsize = entry.dtype.bits // 8
-    if itemsize < 2 or entry.begin == entry.end or (start + entry.begin) % itemsize == 0:
-        return None
-    return Note(
-        "misaligned", "warning",
-        f"byte {start + entry.begin:,} is no multiple of its item size, {itemsize} B: a zero-copy reader must copy it",
-        entry.name, "save again with the tensors sorted by item size, the largest first",
-    )  # fmt: skip
+def _misaligned_in_data(entries: list[_Entry], start: int) -> list[Note]:
+    """Tensors that a map of the file would align by luck, but a buffer of the data alone does not."""
+    bad = [
+        entry for entry in entries
+        if entry.begin != entry.end and entry.begin % (entry.dtype.bits // 8 or 1) and not
+        (start + entry.begin) % (entry.dtype.bits // 8)
+    ]  # fmt: skip
+    notes = [
+        Note(
+            "misaligned", "warning",
+            f"offset {entry.begin:,} in the data is no multiple of its item size, {entry.dtype.bits // 8} B",
+            entry.name, "save again with the tensors sorted by item size, the largest first",
+        )
+        for entry in bad[:_MAX_NOTES]
+    ]  # fmt: skip
+    if len(bad) > _MAX_NOTES:
+        notes.append(Note("misaligned", "warning", f"{len(bad) - _MAX_NOTES:,} more tensors are misaligned"))
+    return notes
 
 
 def _duplicate(name: str) -> Note:

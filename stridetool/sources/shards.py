@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
+from stridetool.core.tensor_file import Note, Region, Severity, TensorFile
 from stridetool.errors import InputError
 from stridetool.sources.bounded_json import Pairs, parse
 from stridetool.sources.file_bytes import FileBytes
-from stridetool.sources.records import Note, Region, Severity, TensorFile
 
 SUFFIX = ".index.json"
 _MAX_BYTES = 64 << 20

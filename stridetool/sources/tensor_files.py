@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
+from stridetool.core.tensor_file import Note, TensorFile
 from stridetool.errors import InputError
 from stridetool.sources import (
     gguf,
@@ -19,8 +20,8 @@ from stridetool.sources import (
     torch_tar,
     zip_directory,
 )
+from stridetool.sources.detect import HEAD_BYTES, detect
 from stridetool.sources.file_bytes import FileBytes, head
-from stridetool.sources.records import Note, TensorFile
 
 Progress = Callable[[int, int, str], None]  # files read, files in all, the path of the next
 
@@ -32,8 +33,14 @@ _SUFFIXES = {
     ".gguf": ("gguf",),
     **dict.fromkeys((".pt", ".pth", ".ckpt", ".bin"), ("torch zip", "torch legacy", "torch tar", "torchscript")),
 }
+_READERS: dict[str, Callable[[FileBytes, str], TensorFile]] = {
+    "npy": npy.read_npy,
+    "gguf": gguf.read_gguf,
+    "safetensors": safetensors.read_safetensors,
+    "tar": torch_tar.read_tar,
+    "pickle": torch_legacy.read_legacy,
+}
 _KINDS_HINT = ".npy, .npz, .safetensors, .gguf and what torch.save and torch.jit.save write can be read"
-_HEAD = 4096
 _MAX_DEPTH = 8
 _MAX_FILES = 10_000
 
@@ -66,24 +73,17 @@ def open_tensor_file(path: str) -> TensorFile:
 
 
 def _read(data: FileBytes, path: str) -> TensorFile:
-    start = head(data, _HEAD)
+    start = head(data, HEAD_BYTES)
     if not start:
         raise InputError("the file is empty")
-    if start.startswith(npy.MAGIC):
-        return npy.read_npy(data, path)
-    if start.startswith(zip_directory.MAGICS):
+    family = detect(start)
+    reader = _READERS.get(family or "")
+    # A zip archive is known by its end, too: whatever stands before it is a prefix.
+    if family == "zip" or (family is None and zip_directory.has_directory(data)):
         return _read_zip(data, path)
-    if start.startswith(gguf.MAGIC):
-        return gguf.read_gguf(data, path)
-    if safetensors.looks_like_safetensors(start, data.size):
-        return safetensors.read_safetensors(data, path)
-    if torch_tar.is_tar(start[:512]):
-        return torch_tar.read_tar(data, path)
-    if zip_directory.has_directory(data):
-        return _read_zip(data, path)
-    if start[:1] == b"\x80":  # PROTO: a pickle of protocol 2 or later
-        return torch_legacy.read_legacy(data, path)
-    raise _unknown(data, path, start)
+    if reader is None:
+        raise _unknown(data, path, start)
+    return reader(data, path)
 
 
 def _read_zip(data: FileBytes, path: str) -> TensorFile:
@@ -95,8 +95,7 @@ def _read_zip(data: FileBytes, path: str) -> TensorFile:
 
 def _unknown(data: FileBytes, path: str, start: bytes) -> InputError:
     """Which rule it breaks of the format that it is called after; else that it is of no known kind."""
-    readers = {".npy": npy.read_npy, ".safetensors": safetensors.read_safetensors, ".gguf": gguf.read_gguf}
-    reader = readers.get(os.path.splitext(path)[1].lower())
+    reader = _READERS.get(os.path.splitext(path)[1].lower().removeprefix("."))
     if reader is not None:
         try:
             reader(data, path)

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 
 from msgspec.structs import replace
 
+from stridetool.core.tensor_file import FileStorage, FileTensor, Note, Region, TensorFile
 from stridetool.errors import InputError
 from stridetool.sources.file_bytes import Bytes
-from stridetool.sources.records import FileStorage, FileTensor, Note, Region, TensorFile
 from stridetool.sources.torch_pickle import MAX_PICKLE, placed, read_tensors
 from stridetool.sources.torch_storages import StorageClaim
 from stridetool.sources.zip_directory import ENCRYPTED, Directory, Member, contents, data_offset, member_regions

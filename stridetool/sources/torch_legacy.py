@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from stridetool.core.tensor_file import FileStorage, Note, Region, TensorFile
 from stridetool.errors import InputError
 from stridetool.sources.file_bytes import Bytes
 from stridetool.sources.pickle_machine import Dict
-from stridetool.sources.records import FileStorage, Note, Region, TensorFile
 from stridetool.sources.torch_pickle import PickleStream, placed, read_tensors
 from stridetool.sources.torch_storages import StorageClaim
 from stridetool.sources.torch_types import itemsize

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from stridetool.core.tensor_file import FileTensor
 from stridetool.errors import InputError
 from stridetool.sources.pickle_machine import Dict, Made
-from stridetool.sources.records import FileTensor
 from stridetool.sources.torch_storages import MAX_BYTES, StorageClaims
 from stridetool.sources.torch_tensors import call_path, rebuild
 

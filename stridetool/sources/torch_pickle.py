@@ -7,11 +7,11 @@ from typing import Any
 
 import msgspec
 
+from stridetool.core.tensor_file import FileStorage, FileTensor, Note
 from stridetool.errors import InputError
 from stridetool.sources.file_bytes import Bytes
 from stridetool.sources.pickle_machine import Global, Machine
 from stridetool.sources.pickle_scan import ALL_OPCODES, IncompleteError, scan
-from stridetool.sources.records import FileStorage, FileTensor, Note
 from stridetool.sources.torch_names import tensors_of
 from stridetool.sources.torch_storages import StorageClaim, StorageClaims
 from stridetool.sources.torch_types import is_dangerous, is_harmless

@@ -7,9 +7,9 @@ from typing import Any
 
 import msgspec
 
+from stridetool.core.tensor_file import Note
 from stridetool.errors import InputError
 from stridetool.sources.pickle_machine import Global, Persistent
-from stridetool.sources.records import Note
 from stridetool.sources.torch_types import dtype_of_storage, is_known_location, itemsize
 
 MAX_BYTES = (1 << 63) - 1

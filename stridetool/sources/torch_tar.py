@@ -9,10 +9,11 @@ import struct
 from typing import Any
 
 from stridetool.core.layout import Layout
+from stridetool.core.tensor_file import FileStorage, FileTensor, Note, Region, TensorFile
 from stridetool.errors import InputError
+from stridetool.sources.detect import is_tar
 from stridetool.sources.file_bytes import Bytes, Part
 from stridetool.sources.pickle_machine import Global
-from stridetool.sources.records import FileStorage, FileTensor, Note, Region, TensorFile
 from stridetool.sources.torch_pickle import PickleStream, global_notes, placed, run
 from stridetool.sources.torch_storages import MAX_BYTES, StorageClaim
 from stridetool.sources.torch_types import dtype_of_storage, itemsize
@@ -22,15 +23,6 @@ _MAX_MEMBERS = 64
 _MAX_OBJECTS = 100_000
 _MAX_DIMS = 64
 _MEMBERS = ("storages", "tensors", "pickle")
-
-
-def is_tar(start: bytes) -> bool:
-    """Whether the first 512 bytes are a tar header with a right checksum."""
-    if len(start) < _BLOCK or not start[0]:
-        return False
-    digits = start[148:156].strip(b" \0")
-    unsigned = sum(start[:148]) + sum(start[156:_BLOCK]) + 8 * ord(" ")
-    return digits.isdigit() and len(digits) <= 8 and _octal(digits) == unsigned
 
 
 def read_tar(data: Bytes, path: str) -> TensorFile:

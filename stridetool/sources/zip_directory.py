@@ -12,11 +12,10 @@ from collections.abc import Iterator
 
 import msgspec
 
+from stridetool.core.tensor_file import Note, Region
 from stridetool.errors import InputError
 from stridetool.sources.file_bytes import Beginning, Bytes, Part, inflate
-from stridetool.sources.records import Note, Region
 
-MAGICS = (b"PK\x03\x04", b"PK\x05\x06")
 MAX_MEMBERS = 300_000
 _MAX_DIRECTORY = 64 << 20
 _END = struct.Struct("<4s4H2LH")

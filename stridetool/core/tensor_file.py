@@ -1,4 +1,4 @@
-"""What a reader of tensor files hands on: tensors, the storages behind them, and what each byte of the file is for."""
+"""Tensor files as values: tensors, the storages behind them, and what each byte of the file is for."""
 
 from __future__ import annotations
 
