@@ -159,7 +159,7 @@ def _entry_all(op: Operator) -> Kernel:
         keys = _modes
         for value in args:
             keys |= _keys_of(value)
-        if not keys & _BACKEND_MASK:
+        if not keys & _BACKEND_MASK and not (args and isinstance(args[0], list | tuple)):
             raise _not_a_tensor(op, args[0] if args else None)
         return table[keys](*args, **kwargs)
 

@@ -1,4 +1,6 @@
-"""In which order an elementwise operator walks, and so which strides its result gets: torch's TensorIterator."""
+"""Operands of an elementwise operator together: the sizes that both expand to, and the order in which torch's
+TensorIterator walks, which decides the strides of the result.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +8,22 @@ from collections.abc import Sequence
 
 from stridetool.core.layout import Layout
 from stridetool.core.shapes import Ints, contiguous_strides
+from stridetool.errors import TensorError
+
+
+def broadcast_sizes(a: Sequence[int], b: Sequence[int]) -> tuple[int, ...]:
+    """Sizes that both expand to. Raises TensorError in torch's words."""
+    ndim = max(len(a), len(b))
+    padded_a, padded_b = (1,) * (ndim - len(a)) + tuple(a), (1,) * (ndim - len(b)) + tuple(b)
+    out = []
+    for d in range(ndim - 1, -1, -1):
+        x, y = padded_a[d], padded_b[d]
+        if x != y and 1 not in (x, y):
+            raise TensorError(
+                f"The size of tensor a ({x}) must match the size of tensor b ({y}) at non-singleton dimension {d}"
+            )
+        out.append(y if x == 1 else x)
+    return tuple(reversed(out))
 
 
 def iteration_strides(sizes: Sequence[int], operands: Sequence[Layout]) -> Ints:

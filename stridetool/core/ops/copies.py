@@ -10,14 +10,15 @@ from stridetool.core.dispatch import operator
 from stridetool.core.drivers.device import CPU, Device
 from stridetool.core.dtype import DType
 from stridetool.core.elements import copy_elements
+from stridetool.core.iteration import broadcast_sizes
 from stridetool.core.layout import Layout, wrap_dim
 from stridetool.core.ops.arguments import ints
-from stridetool.core.ops.factories import empty_tensor
+from stridetool.core.ops.factories import empty_tensor, refuse_negative
 from stridetool.core.ops.views import reshape
 from stridetool.core.options import MemoryFormat, as_device, contiguous_format, preserve_format
 from stridetool.core.shapes import wrap_unique_dims
-from stridetool.core.tensor import Tensor, bump, view_of
-from stridetool.errors import TensorError
+from stridetool.core.tensor import Tensor, alias_of, bump, view_of
+from stridetool.errors import ArgumentTypeError, ArgumentValueError, TensorError
 
 
 def layout_like(x: Tensor, memory_format: str | None) -> Layout:
@@ -31,8 +32,7 @@ def layout_like(x: Tensor, memory_format: str | None) -> Layout:
 def clone(self: Tensor, *, memory_format: str | None = None) -> Tensor:
     """A copy with its own memory, in the same order if that is dense."""
     out = empty_tensor(layout_like(self, memory_format), self._dtype, self.device)
-    if not self.is_meta:
-        copy_elements(out, self)
+    copy_elements(out, self)
     return out
 
 
@@ -50,8 +50,7 @@ def contiguous(self: Tensor, memory_format: str = contiguous_format) -> Tensor:
 def to_copy(self: Tensor, dtype: DType, device: Device, memory_format: str | None) -> Tensor:
     """A copy with another type, device or memory format."""
     out = empty_tensor(layout_like(self, memory_format), dtype, device)
-    if not self.is_meta:
-        copy_elements(out, self)
+    copy_elements(out, self)
     return out
 
 
@@ -137,11 +136,18 @@ def refuse_overlap(x: Tensor) -> None:
         raise TensorError(_OVERLAP)
 
 
+def _refuse_broadcast_of_output(sizes: Sequence[int], source: Sequence[int]) -> None:
+    together = broadcast_sizes(sizes, source)
+    if together != tuple(sizes):
+        raise TensorError(f"output with shape {list(sizes)} doesn't match the broadcast shape {list(together)}")
+
+
 @operator(grad="CopyBackwards", keys="all")
 def copy_(self: Tensor, src: Tensor, non_blocking: bool = False) -> Tensor:
     """Write the values of `src`, broadcast and converted, into this tensor."""
     refuse_overlap(self)
     if src is not self:
+        _refuse_broadcast_of_output(self._layout.sizes, src._layout.sizes)
         copy_elements(self, view_of(src, src._layout.expand(self._layout.sizes)))
     bump(self)
     return self
@@ -172,7 +178,8 @@ def roll(self: Tensor, shifts: int | Sequence[int], dims: int | Sequence[int] | 
         raise TensorError("`shifts` required")
     if not dims and len(shifts) == 1:
         flat = reshape(self, -1)
-        return reshape(roll(flat, shifts[0], 0), self._layout.sizes)
+        rolled = _roll(flat, shifts[0], 0)
+        return alias_of(rolled, rolled._layout.view(self._layout.sizes), self._dtype)
     if len(shifts) != len(dims):
         raise TensorError(f"shifts and dimensions must align. shifts: {len(shifts)}, dims:{len(dims)}")
     if len(shifts) > 1:
@@ -197,11 +204,9 @@ def repeat(self: Tensor, *repeats: Any) -> Tensor:
     extra = len(times) - len(self._layout.sizes)
     if extra < 0:
         raise TensorError("Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor")
-    for count in times:
-        if count < 0:
-            raise TensorError(f"Trying to create tensor with negative dimension {count}: {list(times)}")
     padded = view_of(self, self._layout.expand((*(1,) * extra, *self._layout.sizes)))
     sizes = tuple([n * r for n, r in zip(padded._layout.sizes, times, strict=True)])
+    refuse_negative("repeat", sizes)
     out = empty_tensor(Layout.contiguous(sizes), self._dtype, self.device)
     copy_elements(view_of(out, _tiles(out._layout, padded._layout.sizes, times)), _repeated(padded, times))
     return out
@@ -225,7 +230,8 @@ def _repeated(x: Tensor, times: Sequence[int]) -> Tensor:
 def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     """One tensor of several, along a dimension that exists; channels-last when all of them suggest it."""
     if not tensors:
-        raise TensorError("expected a non-empty list of Tensors")
+        raise ArgumentValueError("torch.cat(): expected a non-empty list of Tensors")
+    _require_tensors(tensors)
     parts = [x for x in tensors if x._layout.sizes != (0,)] or list(tensors)
     for position, x in enumerate(tensors):
         if not x._layout.sizes:
@@ -249,6 +255,12 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     return out
 
 
+def _require_tensors(tensors: Sequence[Any]) -> None:
+    for number, x in enumerate(tensors):
+        if not isinstance(x, Tensor):
+            raise ArgumentTypeError(f"expected Tensor as element {number} in argument 0, but got {type(x).__name__}")
+
+
 def _check_cat(first: Sequence[int], other: Sequence[int], dim: int, number: int) -> None:
     if len(first) != len(other):
         raise TensorError(f"Tensors must have same number of dimensions: got {len(first)} and {len(other)}")
@@ -265,6 +277,7 @@ def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     """Tensors of equal sizes side by side in a new dimension."""
     if not tensors:
         raise TensorError("stack expects a non-empty TensorList")
+    _require_tensors(tensors)
     sizes = tensors[0]._layout.sizes
     for number, x in enumerate(tensors):
         if x._layout.sizes != sizes:
@@ -273,4 +286,7 @@ def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
                 f"{list(x._layout.sizes)} at entry {number}"
             )
     d = wrap_dim(dim, len(sizes) + 1)
-    return cat([view_of(x, x._layout.unsqueeze(d)) for x in tensors], d)
+    if d == len(sizes):
+        return cat([view_of(x, x._layout.unsqueeze(d)) for x in tensors], d)
+    joined = cat(tensors, d)
+    return alias_of(joined, joined._layout.view((*sizes[:d], len(tensors), *sizes[d:])), joined._dtype)

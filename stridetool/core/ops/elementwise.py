@@ -11,8 +11,8 @@ import numpy as np
 from stridetool.core import numeric
 from stridetool.core.dispatch import operator
 from stridetool.core.dtype import DType, bool_, int64, promote_types
-from stridetool.core.elements import copy_elements, read, write
-from stridetool.core.iteration import iteration_strides
+from stridetool.core.elements import copy_elements, read, strided, write
+from stridetool.core.iteration import broadcast_sizes, iteration_strides
 from stridetool.core.layout import Layout
 from stridetool.core.ops.copies import refuse_overlap
 from stridetool.core.ops.factories import empty_tensor, fill
@@ -22,6 +22,7 @@ from stridetool.core.tensor import Tensor, bump, view_of
 from stridetool.errors import ArgumentTypeError, TensorError
 
 Number = bool | int | float | complex
+_OPERANDS = (Tensor, bool, int, float, complex)
 
 
 def result_type(*operands: Any) -> DType:
@@ -50,27 +51,12 @@ def _combined(higher: DType | None, lower: DType | None) -> DType | None:
     return promote_types(higher, lower)
 
 
-def broadcast_sizes(a: Sequence[int], b: Sequence[int]) -> tuple[int, ...]:
-    """Sizes that both expand to. Raises TensorError in torch's words."""
-    ndim = max(len(a), len(b))
-    padded_a, padded_b = (1,) * (ndim - len(a)) + tuple(a), (1,) * (ndim - len(b)) + tuple(b)
-    out = []
-    for d in range(ndim - 1, -1, -1):
-        x, y = padded_a[d], padded_b[d]
-        if x != y and 1 not in (x, y):
-            raise TensorError(
-                f"The size of tensor a ({x}) must match the size of tensor b ({y}) at non-singleton dimension {d}"
-            )
-        out.append(y if x == 1 else x)
-    return tuple(reversed(out))
-
-
 def _operand(x: Any, other: Any) -> Tensor:
     """A number as a 0-d tensor beside `other`."""
     if isinstance(x, Tensor):
         return x
     if not isinstance(x, Number):
-        raise ArgumentTypeError(f"unsupported operand type(s): 'Tensor' and '{type(x).__name__}'")
+        raise ArgumentTypeError(f"argument 'other' (position 2) must be Tensor, not {type(x).__name__}")
     return fill(empty_tensor(Layout((), ()), infer_dtype(x), other.device), x)
 
 
@@ -89,7 +75,7 @@ def _binary(a: Any, b: Any, compute: Callable[[Any, Any], Any], dtype: DType, ou
     return out
 
 
-def _arithmetic(name: str, grad: str, compute: Callable[[Any, Any], Any], *, true_division: bool = False) -> None:
+def _arithmetic(name: str, grad: str, ufunc: np.ufunc, *, true_division: bool = False) -> None:
     def forward(self: Any, other: Any) -> Tensor:
         dtype = result_type(self, other)
         if true_division and dtype.kind in "bui":
@@ -99,10 +85,12 @@ def _arithmetic(name: str, grad: str, compute: Callable[[Any, Any], Any], *, tru
                 "Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or "
                 "`logical_xor()` operator instead."
             )
-        return _binary(self, other, compute, dtype, dtype)
+        return _binary(self, other, ufunc, dtype, dtype)
 
     def in_place(self: Tensor, other: Any) -> Tensor:
         refuse_overlap(self)
+        if self._layout.has_internal_overlap() and _repeatedly(self, other, ufunc):
+            return self
         result = forward(self, other)
         if _CATEGORY[result._dtype.kind] > _CATEGORY[self._dtype.kind]:
             raise TensorError(
@@ -121,9 +109,37 @@ def _arithmetic(name: str, grad: str, compute: Callable[[Any, Any], Any], *, tru
     call = operator(name=name, grad=grad, keys="all")(forward)
     call_in_place = operator(name=name + "_", grad=grad, keys="all")(in_place)
     python_name = {"div": "truediv"}.get(name, name)
-    setattr(Tensor, f"__{python_name}__", call)
-    setattr(Tensor, f"__r{python_name}__", lambda self, other: call(other, self))
-    setattr(Tensor, f"__i{python_name}__", call_in_place)
+    _hang(f"__{python_name}__", call)
+    _hang(f"__r{python_name}__", lambda self, other: call(other, self))
+    _hang(f"__i{python_name}__", call_in_place)
+
+
+def _hang(python_name: str, call: Callable[[Any, Any], Any]) -> None:
+    """Let an operator answer for a Python operator, which has its own error for operands of other types."""
+
+    def method(self: Tensor, other: Any) -> Any:
+        return call(self, other) if isinstance(other, _OPERANDS) else NotImplemented
+
+    setattr(Tensor, python_name, method)
+
+
+def _repeatedly(target: Tensor, other: Any, ufunc: np.ufunc) -> bool:
+    """Compute in place element by element, so that one that is reached twice is changed twice, as torch's loop does.
+
+    False (and nothing done) where the result would have to be converted.
+    """
+    operand = _operand(other, target)
+    if result_type(target, other) is not target._dtype or target._dtype.numpy_name is None or target.is_meta:
+        return False
+    layout, values = target._layout, numeric.convert(read(operand), operand._dtype, target._dtype)
+    places = np.zeros((), "i8")
+    for size, stride in zip(layout.sizes, layout.strides, strict=True):
+        places = places[..., None] + np.arange(size) * stride
+    low, high = layout.reach()
+    flat = strided(target._storage, Layout((high - low,), (1,), low), target._dtype.raw)
+    ufunc.at(flat, places + (layout.offset - low), np.broadcast_to(values, layout.sizes))
+    bump(target)
+    return True
 
 
 def _store(target: Tensor, result: Tensor) -> None:
@@ -142,12 +158,10 @@ _arithmetic("pow", "PowBackward0", np.power)
 
 def _comparison(name: str, compute: Callable[[Any, Any], Any]) -> None:
     def compare(self: Any, other: Any) -> Any:
-        if not isinstance(other, Tensor | Number):
-            return NotImplemented
         return _binary(self, other, compute, result_type(self, other), bool_)
 
     compare.__doc__ = f"Elementwise {name}: a tensor of bool."
-    setattr(Tensor, f"__{name}__", operator(name=name, keys="all")(compare))
+    _hang(f"__{name}__", operator(name=name, keys="all")(compare))
 
 
 for _name in ("eq", "ne", "lt", "le", "gt", "ge"):
@@ -168,10 +182,16 @@ def neg(self: Tensor) -> Tensor:
     return out
 
 
+Tensor.__neg__ = neg  # type: ignore[attr-defined]
+
+
 @operator()
 def positive(self: Tensor) -> Tensor:
     """The tensor itself."""
     return self
+
+
+Tensor.__pos__ = positive  # type: ignore[attr-defined]
 
 
 @operator(grad="SumBackward0")

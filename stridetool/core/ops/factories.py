@@ -67,7 +67,8 @@ def _made(out: Tensor, options: TensorOptions) -> Tensor:
     return wanting_grad(out) if options.requires_grad_ else out
 
 
-def _refuse_negative(name: str, sizes: Sequence[int]) -> None:
+def refuse_negative(name: str, sizes: Sequence[int]) -> None:
+    """Raise TensorError, in the words that torch has for the operator `name`, when a size is below 0."""
     for n in sizes:
         if n < 0 and name in ("zeros", "ones", "full"):
             raise TensorError(f"{name}: Dimension size must be non-negative.")
@@ -77,7 +78,7 @@ def _refuse_negative(name: str, sizes: Sequence[int]) -> None:
 
 def _fresh(name: str, size: Sequence[Any], options: TensorOptions) -> Tensor:
     sizes = ints(name, size)
-    _refuse_negative(name, sizes)
+    refuse_negative(name, sizes)
     checked_numel(sizes)
     memory_format = options.memory_format()
     if memory_format == preserve_format:
@@ -232,7 +233,7 @@ def empty_strided(size: Sequence[int], stride: Sequence[int], **keywords: Any) -
         raise TensorError(
             f"dimensionality of sizes ({len(sizes)}) must match dimensionality of strides ({len(strides)})"
         )
-    _refuse_negative("empty_strided", sizes)
+    refuse_negative("empty_strided", sizes)
     if min(strides, default=0) < 0:
         raise TensorError(
             f"Storage size calculation overflowed with sizes={list(sizes)} and strides={list(strides)}",

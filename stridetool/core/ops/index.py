@@ -6,16 +6,17 @@ from collections.abc import Sequence
 from operator import index
 from typing import Any
 
-from stridetool.core import dispatch, numeric
+from stridetool.core import dispatch
 from stridetool.core.dispatch import operator
-from stridetool.core.elements import copy_elements, raw, read
+from stridetool.core.dtype import int64
+from stridetool.core.elements import copy_elements
 from stridetool.core.layout import Layout
+from stridetool.core.ops.advanced import gather, scatter
 from stridetool.core.ops.copies import refuse_overlap
-from stridetool.core.ops.factories import empty_tensor, fill, tensor
+from stridetool.core.ops.factories import fill, tensor
 from stridetool.core.ops.views import alias, select, slice_, unsqueeze
 from stridetool.core.tensor import Tensor, bump, view_of
-from stridetool.core.trace import note_copy
-from stridetool.errors import ArgumentTypeError, ArgumentValueError, DimensionError, TensorError
+from stridetool.errors import ArgumentTypeError, ArgumentValueError, DimensionError
 
 _BASIC = frozenset((int, slice, type(None), type(...)))
 
@@ -38,7 +39,7 @@ def getitem(self: Tensor, key: Any) -> Tensor:
         if type(item) not in _BASIC:
             items, advanced = _normalised(items)
             if advanced:
-                return _gather(self, items)
+                return gather(*_split_advanced(self, items))
             break
     if self._keys >= dispatch.AUTOGRAD:
         return _indexed_step_by_step(self, items)
@@ -65,6 +66,8 @@ def basic_layout(layout: Layout, items: Sequence[Any]) -> Layout:
 
 def _check_count(layout: Layout, items: Sequence[Any]) -> None:
     taken = len(items) - sum([item is None or item is ... for item in items])
+    if any([isinstance(item, Tensor) for item in items]):
+        taken = sum([_takes(item) for item in items])
     if taken > len(layout.sizes):
         raise DimensionError(f"too many indices for tensor of dimension {len(layout.sizes)}")
 
@@ -115,25 +118,19 @@ def _indexed_step_by_step(self: Tensor, items: Sequence[Any]) -> Tensor:
 
 def _normalised(items: Sequence[Any]) -> tuple[tuple[Any, ...], bool]:
     """Integers of other kinds as int, lists and masks as tensors; and whether the index is an advanced one."""
-    out: list[Any] = []
-    advanced = False
-    for item in items:
-        if isinstance(item, bool | list | tuple | range) or (hasattr(item, "__array__") and _is_array(item)):
-            item = item if isinstance(item, Tensor) else tensor(list(item) if isinstance(item, range) else item)
-        if isinstance(item, Tensor):
-            advanced = advanced or bool(item._layout.sizes) or item._dtype.kind == "b"
-            item = item if item._layout.sizes or item._dtype.kind == "b" else int(item.item())
-        elif item is not None and item is not ... and not isinstance(item, slice):
-            item = _as_index(item)
-        out.append(item)
-    return tuple(out), advanced
+    out = tuple([item if type(item) in _BASIC else _as_index(item) for item in items])
+    return out, any([isinstance(item, Tensor) for item in out])
 
 
-def _is_array(item: Any) -> bool:
-    return isinstance(item, Tensor) or bool(getattr(item, "shape", ()))
-
-
-def _as_index(item: Any) -> int:
+def _as_index(item: Any) -> Any:
+    """One item as an int, slice, None, ... or a tensor of indices or of bool."""
+    if isinstance(item, str):
+        raise ArgumentTypeError("new(): invalid data type 'str'")
+    if not isinstance(item, Tensor) and (isinstance(item, bool) or hasattr(item, "__getitem__")):
+        item = _index_tensor(item)
+    if isinstance(item, Tensor):
+        scalar = not item._layout.sizes and item._dtype.kind in "iu"
+        return int(item.item()) if scalar else item
     try:
         return index(item)
     except TypeError:
@@ -143,52 +140,44 @@ def _as_index(item: Any) -> int:
         ) from None
 
 
-# Advanced indices
+def _index_tensor(item: Any) -> Tensor:
+    made = tensor(item)
+    return made if made._layout.numel else made.to(int64)
 
 
-def _numpy_index(self: Tensor, items: Sequence[Any]) -> tuple[Any, ...]:
-    """The index in NumPy's terms. Raises in torch's words where an index is of a wrong type or out of range."""
-    _check_count(self._layout, [item for item in items if not _is_mask(item)])
-    for item in items:
-        if isinstance(item, Tensor) and item._dtype.kind not in "iub":
-            raise DimensionError("tensors used as indices must be long, int, byte or bool tensors")
-        if isinstance(item, slice):
-            _slice_bounds(item)
-    return tuple([read(item) if isinstance(item, Tensor) else item for item in items])
+def _split_advanced(self: Tensor, items: Sequence[Any]) -> tuple[Tensor, list[tuple[int, Tensor]]]:
+    """The view that the basic items make, and the index tensors by the dimension of it that they belong to."""
+    _check_count(self._layout, items)
+    out, dim, tensors = self, 0, []
+    for position, item in enumerate(items):
+        if isinstance(item, Tensor):
+            if not item._layout.sizes:
+                out = unsqueeze(out, dim)
+            tensors.append((dim, item))
+            dim += max(item.ndim, 1) if _is_mask(item) else 1
+        elif item is None:
+            out = unsqueeze(out, dim)
+            dim += 1
+        elif item is ...:
+            dim = out.ndim - sum([_takes(later) for later in items[position + 1 :]])
+        elif isinstance(item, slice):
+            out = slice_(out, dim, *_slice_bounds(item))
+            dim += 1
+        else:
+            _integer(out._layout, dim, item, position)
+            out = select(out, dim, item)
+    return out, tensors
 
 
 def _is_mask(item: Any) -> bool:
-    return isinstance(item, Tensor) and item._dtype.kind == "b"
+    return isinstance(item, Tensor) and (item._dtype.kind == "b" or item._dtype.name == "uint8")
 
 
-def _pick(self: Tensor, items: Sequence[Any], array: Any) -> Any:
-    try:
-        return array[_numpy_index(self, items)]
-    except IndexError as error:
-        raise _index_error(self, error) from None
-
-
-def _index_error(self: Tensor, error: IndexError) -> Exception:
-    text = str(error)
-    if isinstance(error, DimensionError):
-        return error
-    if "broadcast" in text:
-        return DimensionError("shape mismatch: indexing tensors could not be broadcast together")
-    if "boolean" in text:
-        return DimensionError(
-            f"The shape of the mask does not match the shape of the indexed tensor {list(self.shape)}"
-        )
-    return DimensionError(text)
-
-
-@operator(name="_gather", method=False, grad="IndexBackward0")
-def _gather(self: Tensor, items: Sequence[Any]) -> Tensor:
-    picked = _pick(self, items, raw(self))
-    out = empty_tensor(Layout.contiguous(picked.shape), self._dtype, self.device)
-    out._bits = self._bits
-    raw(out)[...] = picked
-    note_copy("numpy", out.nbytes)
-    return out
+def _takes(item: Any) -> int:
+    """How many dimensions an item speaks for."""
+    if item is None or item is ...:
+        return 0
+    return item.ndim if _is_mask(item) else 1
 
 
 @operator(name="__setitem__", grad="CopySlices", keys="all")
@@ -196,7 +185,8 @@ def setitem_(self: Tensor, key: Any, value: Any) -> None:
     """Write a number or a tensor, broadcast, into the elements that the index names."""
     items, advanced = _normalised(key if isinstance(key, tuple) else (key,))
     if advanced:
-        _scatter(self, items, value)
+        part, tensors = _split_advanced(self.detach(), items)
+        scatter(part, tensors, value if isinstance(value, Tensor) else tensor(value, dtype=self._dtype))
     else:
         part = view_of(self, basic_layout(self._layout, items))
         if isinstance(value, Tensor):
@@ -220,21 +210,3 @@ def _assign(part: Tensor, value: Tensor) -> None:
         layout = Layout(layout.sizes[1:], layout.strides[1:], layout.offset)
     refuse_overlap(part)
     copy_elements(part, view_of(value, layout.expand(part._layout.sizes)))
-
-
-def _scatter(self: Tensor, items: Sequence[Any], value: Any) -> None:
-    if not isinstance(value, Tensor):
-        value = tensor(value, dtype=self._dtype)
-    elif value._dtype is not self._dtype:
-        raise TensorError(
-            "Index put requires the source and destination dtypes match, got "
-            f"{self._dtype.scalar_name} for the destination and {value._dtype.scalar_name} for the source."
-        )
-    values = numeric.encode(read(value), value._dtype)
-    try:
-        raw(self)[_numpy_index(self, items)] = values
-    except IndexError as error:
-        raise _index_error(self, error) from None
-    except ValueError as error:
-        raise TensorError(f"shape mismatch: {error}") from None
-    note_copy("numpy", value.nbytes)

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from stridetool.core import autograd, elements
 from stridetool.core.tensor import Tensor
-from stridetool.errors import ArgumentTypeError, TensorError
+from stridetool.errors import ArgumentTypeError, ArgumentValueError, TensorError
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -43,19 +43,25 @@ def _bool(self: Tensor) -> bool:
     return bool(elements.item(self))
 
 
+def _scalar(self: Tensor) -> Any:
+    if self._layout.numel != 1:
+        raise ArgumentValueError("only one element tensors can be converted to Python scalars")
+    return elements.item(self)
+
+
 @_method("__int__")
 def _int(self: Tensor) -> int:
-    return int(elements.item(self))
+    return int(_scalar(self))
 
 
 @_method("__float__")
 def _float(self: Tensor) -> float:
-    return float(elements.item(self))
+    return float(_scalar(self))
 
 
 @_method("__complex__")
 def _complex(self: Tensor) -> complex:
-    return complex(elements.item(self))
+    return complex(_scalar(self))
 
 
 @_method("__index__")
