@@ -11,14 +11,26 @@ CELLS = 64
 
 
 def picture(
-    storage: str, nbytes: int, tensors: Sequence[str], reaches: Sequence[Sequence[Interval]], cells: int = CELLS
+    storage: str,
+    nbytes: int,
+    tensors: Sequence[str],
+    reaches: Sequence[Sequence[Interval]],
+    cells: int = CELLS,
+    *,
+    repeats: Sequence[Sequence[Interval]] = (),
+    smallest_cell: int = 1,
 ) -> Picture:
-    """At most `cells` cells of a power of two of bytes; per lane the share of each cell that is reached."""
-    width = cell_bytes(nbytes, cells)
+    """At most `cells` cells of a power of two of bytes; per lane the share of each cell that is reached.
+
+    `repeats` are the bytes that more than one index of a tensor reaches; `smallest_cell` keeps an element in one
+    cell where there is room for all of them.
+    """
+    width = max(cell_bytes(nbytes, cells), smallest_cell & -smallest_cell)
     count = -(-nbytes // width)
     lanes = [_shares(reach, width, count, nbytes) for reach in reaches]
     shared = tuple(sum(lane[j] > 0 for lane in lanes) for j in range(count))
-    return Picture(storage, width, tuple(tensors), tuple(map(tuple, lanes)), shared)
+    repeated = tuple(tuple(_shares(reach, width, count, nbytes)) if reach else () for reach in repeats)
+    return Picture(storage, width, tuple(tensors), tuple(map(tuple, lanes)), shared, repeated)
 
 
 def cell_bytes(nbytes: int, cells: int) -> int:

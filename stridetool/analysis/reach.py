@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from math import prod
 
 from stridetool.core.layout import Layout
 
@@ -20,14 +21,25 @@ def byte_intervals(layout: Layout, unit: int, itemsize: int, limit: int = MAX_IN
     if layout.numel == 0:
         return []
     start, block, loops = _blocks(layout, unit, itemsize)
-    count = 1
-    for size, _ in loops:
-        count *= size
-    if count > limit:
+    if prod(size for size, _ in loops) > limit:
         return None
-    steps = [range(0, size * stride, stride) for size, stride in loops]
-    starts = (start + sum(offsets) for offsets in itertools.product(*steps))
-    return union((first, first + block) for first in starts)
+    return union((first, first + block) for first in _starts(start, loops))
+
+
+def repeated_intervals(layout: Layout, unit: int, itemsize: int, limit: int = MAX_INTERVALS) -> list[Interval] | None:
+    """The bytes that more than one index of `layout` reaches, sorted and disjoint; None as in `byte_intervals`.
+
+    Blocks of one length, sorted by their start: whatever two of them share, two neighbours share.
+    """
+    if any(n > 1 and s == 0 for n, s in zip(layout.sizes, layout.strides, strict=True)):
+        return byte_intervals(layout, unit, itemsize, limit)
+    if layout.has_internal_overlap() is False:
+        return []
+    start, block, loops = _blocks(layout, unit, itemsize, touching=False)
+    if prod(size for size, _ in loops) > limit:
+        return None
+    starts = sorted(_starts(start, loops))
+    return union((second, first + block) for first, second in itertools.pairwise(starts) if second < first + block)
 
 
 def union(intervals: Iterable[Interval]) -> list[Interval]:
@@ -54,15 +66,26 @@ def reached_bytes(parts: Sequence[list[Interval] | None]) -> int | None:
     return total(union(itertools.chain.from_iterable(part for part in parts if part)))
 
 
-def _blocks(layout: Layout, unit: int, itemsize: int) -> tuple[int, int, list[tuple[int, int]]]:
-    """(first byte, bytes of one solid block, [(count, byte stride)] of the loops over it), outermost first."""
+def _starts(start: int, loops: Sequence[tuple[int, int]]) -> Iterator[int]:
+    """The first byte of each block."""
+    steps = [range(0, size * stride, stride) for size, stride in loops]
+    return (start + sum(offsets) for offsets in itertools.product(*steps))
+
+
+def _blocks(
+    layout: Layout, unit: int, itemsize: int, *, touching: bool = True
+) -> tuple[int, int, list[tuple[int, int]]]:
+    """(first byte, bytes of one solid block, [(count, byte stride)] of the loops over it), outermost first.
+
+    With `touching`, a block also swallows steps that fall back into it; without, only such as end where it ends.
+    """
     start, block = layout.offset * unit, itemsize
     loops: list[tuple[int, int]] = []
     dims = [(abs(s) * unit, n, s < 0) for n, s in zip(layout.sizes, layout.strides, strict=True) if n > 1 and s]
     for stride, size, backwards in sorted(dims):
         if backwards:
             start -= (size - 1) * stride
-        if not loops and stride <= block:
+        if not loops and (stride == block or (touching and stride < block)):
             block += (size - 1) * stride
         else:
             loops.append((size, stride))

@@ -43,4 +43,5 @@ def tensor_row(facts: ArrayFacts, storage: str | None, source: str | None = None
         library=facts.library,
         flags=facts.flags,
         consumers=consumers(facts),
+        values=facts.values,
     )

@@ -38,7 +38,8 @@ def _matches(arrays: Sequence[ArrayFacts], pattern: str) -> Iterator[tuple[int, 
         return
     for i, facts in enumerate(arrays):
         if fnmatchcase(facts.name, part[1]):
-            yield i, msgspec.structs.replace(facts, name=f"{facts.name}[{part[2]}]", layout=_cut(facts, part[2]))
+            name, layout = f"{facts.name}[{part[2]}]", _cut(facts, part[2])
+            yield i, msgspec.structs.replace(facts, name=name, layout=layout, values=())
 
 
 def _cut(facts: ArrayFacts, items: str) -> Layout:

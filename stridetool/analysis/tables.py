@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import gcd
 
 import msgspec
 
 from stridetool.analysis.pictures import CELLS, picture
-from stridetool.analysis.reach import Interval, byte_intervals, reached_bytes
+from stridetool.analysis.reach import Interval, byte_intervals, reached_bytes, repeated_intervals
 from stridetool.analysis.rows import tensor_row
 from stridetool.analysis.sharing import Region, regions
 from stridetool.core.facts import ArrayFacts, HiddenStorage
@@ -86,8 +87,13 @@ def _picture(
     reaches: Sequence[list[Interval] | None],
     cells: int,
 ) -> Picture:
+    members = [arrays[i] for i in region.members]
     lanes = [_placed(region, arrays[i], reaches[i] or _span(arrays[i])) or [] for i in region.members]
-    return picture(name, region.nbytes, [arrays[i].name for i in region.members], lanes, cells)
+    repeats = [_placed(region, one, repeated_intervals(one.layout, one.unit, one.itemsize)) or [] for one in members]
+    smallest = gcd(*(one.itemsize for one in members))
+    return picture(
+        name, region.nbytes, [one.name for one in members], lanes, cells, repeats=repeats, smallest_cell=smallest
+    )
 
 
 def _span(facts: ArrayFacts) -> list[Interval]:

@@ -57,6 +57,7 @@ class Part:
 
 def run_inspection(request: Inspection, where: Output) -> None:
     """Inspect, write, and end with the exit code that the findings and the scripts ask for."""
+    from stridetool.analysis.access import with_access
     from stridetool.analysis.arrange import arranged
     from stridetool.analysis.findings import fails
     from stridetool.analysis.merge import merged
@@ -68,6 +69,7 @@ def run_inspection(request: Inspection, where: Output) -> None:
             merged([part.report for part in parts]), sort=request.sort, top=request.top, copies_only=request.copies_only
         )
         findings = tuple(finding for part in parts for finding in part.findings)
+        report = with_access(report)
         where.write(_text(envelope("inspect", report, findings), request, where))
     failures = [part.failure for part in parts if part.failure is not None]
     for message, hint in failures:
@@ -187,7 +189,10 @@ def _text(document: Envelope[InspectReport], request: Inspection, where: Output)
     if where.format == "svg":
         return inspect_svg(document)
     from stridetool.cli.present import text_of
+    from stridetool.render.blocks import ascii_blocks
     from stridetool.render.inspect_text import inspect_blocks
 
-    blocks = inspect_blocks(document, ascii_only=request.ascii_only)
+    blocks = inspect_blocks(document, width=terminal_width())
+    if request.ascii_only:
+        blocks = ascii_blocks(blocks)
     return text_of("stride-tool inspect", blocks, where, inspect_svg(document))

@@ -27,6 +27,7 @@ class ArrayFacts(msgspec.Struct, frozen=True, kw_only=True):
     storage_nbytes: int
     readonly: bool = False
     flags: tuple[str, ...] = ()  # requires_grad, is_view, conj, neg, …
+    values: tuple[str, ...] = ()  # the first elements in logical order, as text; of host memory alone
 
     @property
     def data_address(self) -> int:

@@ -7,7 +7,7 @@ What a report says is decided once, when it becomes blocks; the writers (`plain.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -54,9 +54,46 @@ class Picture:
 Block = Heading | Line | Table | Picture
 
 
+_SIGNS = str.maketrans(
+    {
+        "→": ">", "↓": "v", "…": "~",
+        "█": "#", "·": ".", "╳": "!", "╿": "P", "╷": "|", "╵": "'", "─": "-", "│": "|", "▸": ">", "✗": "x", "×": "x",
+        **{bar: str(eighths) for eighths, bar in enumerate("▁▂▃▄▅▆▇", 1)},
+    }
+)  # fmt: skip
+_WORDS = str.maketrans({"→": "->", "…": "...", "–": "-", "≤": "<=", "≥": ">=", "±": "+-"})
+
+
+def ascii_blocks(blocks: Iterable[Block]) -> Iterator[Block]:
+    """The same blocks in ASCII alone: bars become digits (eighths), full cells `#`, other signs escapes."""
+    for block in blocks:
+        if isinstance(block, Heading):
+            yield Heading(_ascii(block.text))
+        elif isinstance(block, Line):
+            yield Line(tuple((_ascii(text), style) for text, style in block.spans))
+        elif isinstance(block, Table):
+            columns = tuple(Column(_ascii(column.title), column.align) for column in block.columns)
+            yield Table(columns, (tuple(map(_ascii_cell, row)) for row in block.rows))
+        else:
+            yield Picture([tuple((_sign(text), style) for text, style in spans) for spans in block.lines])
+
+
 def line(*parts: str | Span) -> Line:
     """A line from texts and (text, style) spans."""
     return Line(tuple(part if isinstance(part, tuple) else (part, "") for part in parts))
+
+
+def _ascii(text: str) -> str:
+    return _sign(text.translate(_WORDS))
+
+
+def _sign(text: str) -> str:
+    """A sign for a sign, so that pictures keep their columns."""
+    return printable(text).translate(_SIGNS).encode("ascii", "backslashreplace").decode("ascii")
+
+
+def _ascii_cell(cell: str | Span) -> str | Span:
+    return (_ascii(cell[0]), cell[1]) if isinstance(cell, tuple) else _ascii(cell)
 
 
 def printable(text: str) -> str:

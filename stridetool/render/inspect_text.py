@@ -4,24 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from stridetool.render.access import access_blocks
 from stridetool.render.blocks import Block, Column, Heading, Line, Picture, Span, Table, line
+from stridetool.render.change import change, stamp, worth_a_change
 from stridetool.render.consumers import consumer_blocks
 from stridetool.render.findings import finding_blocks
-from stridetool.render.grid import grid, walk
+from stridetool.render.grid import grid
 from stridetool.render.layout import layout_text, sizes_text, strides_text
-from stridetool.render.operations import operation_blocks
-from stridetool.render.strip import strip
+from stridetool.render.operations import call_text, operation_blocks, place
+from stridetool.render.strip import legend, origin_of, strip
+from stridetool.render.walk import walk
 from stridetool.report.envelope import Envelope
 from stridetool.report.inspect import InspectReport, StorageRow, TensorRow
 from stridetool.units import format_bytes
 
 MAX_GRIDS = 3
 MAX_STRIPS = 8
-_LABEL = 12
+_LABEL = 10
 
 
-def inspect_blocks(document: Envelope[InspectReport], *, ascii_only: bool = False) -> Iterator[Block]:
-    """The whole report. Long tables stream; pictures are drawn for the first storages and tensors only."""
+def inspect_blocks(document: Envelope[InspectReport], *, width: int = 100, pictures: bool = True) -> Iterator[Block]:
+    """The whole report. Long tables stream; pictures are drawn for the first storages and tensors only.
+
+    Pictures fit into `width` columns; without `pictures` (a page that has better ones) there are none.
+    """
     report = document.report
     yield _summary(report)
     if report.tensors:
@@ -29,12 +35,29 @@ def inspect_blocks(document: Envelope[InspectReport], *, ascii_only: bool = Fals
         yield _tensor_table(report.tensors, len(report.sources) > 1)
     if report.storages:
         yield Heading("memory")
-        yield from _memory(report, ascii_only)
-    for tensor in _worth_a_grid(report.tensors):
-        yield Picture([(("", ""),), *grid(tensor), walk(tensor)])
+        yield from _memory(report, width, pictures)
+    if pictures:
+        yield from _order_in_memory(report, width)
+        yield from access_blocks(report, worth_a_grid(report.tensors), width)
     yield from consumer_blocks(report.tensors)
     yield from operation_blocks(report)
+    if pictures:
+        yield from _changes(report, width)
     yield from finding_blocks(document.findings)
+
+
+def _order_in_memory(report: InspectReport, width: int) -> Iterator[Block]:
+    access = {(row.tensor, row.storage): row for row in report.access}
+    for tensor in worth_a_grid(report.tensors):
+        lines = [*grid(tensor, width), *walk(tensor, access.get((tensor.name, tensor.storage)), width)]
+        yield Picture([(("", ""),), *lines])
+
+
+def _changes(report: InspectReport, width: int) -> Iterator[Block]:
+    for operation in worth_a_change(report):
+        where = place(operation.file, operation.line)
+        yield line((where, "muted"), "  ", (call_text(operation), "name"), ": ", stamp(operation))
+        yield Picture(list(change(operation, width)))
 
 
 def _summary(report: InspectReport) -> Line:
@@ -78,13 +101,17 @@ def _tensor_cells(tensor: TensorRow, with_source: bool) -> tuple[str | Span, ...
     return (*cells, tensor.source or "") if with_source else cells
 
 
-def _memory(report: InspectReport, ascii_only: bool) -> Iterator[Block]:
-    pictures = {picture.storage: picture for picture in report.pictures}
+def _memory(report: InspectReport, width: int, with_pictures: bool) -> Iterator[Block]:
+    pictures = {picture.storage: picture for picture in report.pictures} if with_pictures else {}
+    label = min(max((len(name) for s in report.storages[:MAX_STRIPS] for name in s.tensors), default=0), 24, width // 4)
     for storage in report.storages[:MAX_STRIPS]:
         yield _storage_line(storage)
         if storage.id in pictures:
-            width = min(max(map(len, storage.tensors), default=_LABEL), 24)
-            yield Picture(list(strip(pictures[storage.id], max(width, _LABEL), ascii_only=ascii_only)))
+            origin = origin_of(report, storage.id)
+            yield Picture(list(strip(pictures[storage.id], max(label, _LABEL), origin)))
+    signs = legend(pictures[storage.id] for storage in report.storages[:MAX_STRIPS] if storage.id in pictures)
+    if signs is not None:
+        yield line(*signs)
     if len(report.storages) > MAX_STRIPS:
         yield line((f"… {len(report.storages) - MAX_STRIPS:,} more storages (--tensor GLOB chooses)", "muted"))
 
@@ -101,7 +128,7 @@ def _storage_line(storage: StorageRow) -> Line:
     return line(*parts, (", all reached", "good"))
 
 
-def _worth_a_grid(tensors: Sequence[TensorRow]) -> list[TensorRow]:
+def worth_a_grid(tensors: Sequence[TensorRow]) -> list[TensorRow]:
     """Those whose order in memory is not the logical one; a single tensor always."""
     if len(tensors) == 1:
         return [t for t in tensors if t.numel and t.sizes]

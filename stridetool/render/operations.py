@@ -5,8 +5,9 @@ from __future__ import annotations
 import os.path
 from collections.abc import Callable, Iterator, Sequence
 
-from stridetool.render.blocks import Block, Column, Heading, Span, Table, line
+from stridetool.render.blocks import Block, Column, Heading, Picture, Span, Table, line
 from stridetool.render.layout import sizes_text, strides_text
+from stridetool.render.runs import run_brackets
 from stridetool.report.inspect import InspectReport, LayoutRow, OperationRow, ViewFailure
 from stridetool.units import format_bytes
 
@@ -35,7 +36,7 @@ def _cells(operation: OperationRow) -> Sequence[str | Span]:
     after = operation.output_layouts[0] if operation.output_layouts else None
     return (
         place(operation.file, operation.line),
-        _call(operation),
+        call_text(operation),
         (", ".join(operation.outputs[:3]) + (" …" if len(operation.outputs) > 3 else ""), "name"),
         _what(operation),
         _change(before, after, lambda row: sizes_text(row.sizes)),
@@ -44,7 +45,7 @@ def _cells(operation: OperationRow) -> Sequence[str | Span]:
     )
 
 
-def _call(operation: OperationRow) -> str:
+def call_text(operation: OperationRow) -> str:
     """`narrow(x, 0, 0, 2)`, and `x[0, 1:3]` for an index."""
     if operation.op in ("__getitem__", "__setitem__") and operation.inputs:
         value = " = …" if operation.op == "__setitem__" else ""
@@ -74,16 +75,16 @@ def _failure(operation: OperationRow) -> Iterator[Block]:
     where = place(operation.file, operation.line)
     yield line(("✗ ", "bad"), (where, "name"), f" {operation.op}: {error.message}")
     if error.why is not None:
-        yield from _anatomy(error.why)
+        yield from _anatomy(error.why, operation.input_layouts[0] if operation.input_layouts else None)
     elif error.hint:
         yield line(("  hint: ", "muted"), error.hint)
 
 
-def _anatomy(why: ViewFailure) -> Iterator[Block]:
+def _anatomy(why: ViewFailure, layout: LayoutRow | None) -> Iterator[Block]:
     """The runs in brackets with the broken boundary, the two numbers, and the ways out with their price."""
     left, right = why.boundary
-    runs = " ╳ ".join("[" + "·".join(map(str, run)) + "]" for run in why.runs)
-    yield line(("  dimensions that merge: ", "muted"), runs)
+    if layout is not None:
+        yield Picture(list(run_brackets(layout, why)))
     yield line(
         ("  broken between ", "muted"),
         f"dimensions {left} and {right}: merging needs stride[{left}] = {why.stride_needed}, it is ",

@@ -28,6 +28,7 @@ class TensorRow(msgspec.Struct, frozen=True, kw_only=True):
     Strides and `storage_offset` count steps of `stride_unit_bytes`: elements, so the item size, but for
     arrays whose byte strides are no whole elements, where it is 1. An `itemsize` of 0 means elements that share
     bytes or blocks. `file_alignment` is the largest power of two, up to a page, that divides the place in the file.
+    `values` are the first elements in logical order, as text (none where the memory was not read).
     """
 
     name: str
@@ -54,6 +55,7 @@ class TensorRow(msgspec.Struct, frozen=True, kw_only=True):
     consumers: tuple[Consumer, ...] = ()
     file_offset: int | None = None
     file_alignment: int | None = None
+    values: tuple[str, ...] = ()
 
 
 class StorageRow(msgspec.Struct, frozen=True, kw_only=True):

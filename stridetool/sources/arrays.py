@@ -10,6 +10,7 @@ from typing import Any
 
 from stridetool.core.facts import ArrayFacts
 from stridetool.core.layout import Layout
+from stridetool.sources.sample import first_values
 
 
 def array_facts(name: str, value: Any) -> ArrayFacts | None:
@@ -59,6 +60,7 @@ def _tensor(name: str, value: Any, library: str) -> ArrayFacts:
         address=address,
         storage_nbytes=storage.nbytes(),
         flags=tuple(flag for flag, is_set in flags.items() if is_set),
+        values=first_values(value.detach(), value.shape) if str(value.device) == "cpu" and address else (),
     )
 
 
@@ -70,7 +72,7 @@ def _numpy(name: str, array: Any) -> ArrayFacts:
     start, end = _byte_bounds(owner.ctypes.data, owner.shape, owner.strides, owner.itemsize)
     return _facts(
         name, "numpy", array.dtype, "cpu", array.shape, array.strides, array.ctypes.data, (start, end),
-        readonly=not array.flags.writeable,
+        readonly=not array.flags.writeable, values=() if array.dtype.hasobject else first_values(array, array.shape),
     )  # fmt: skip
 
 
@@ -112,6 +114,7 @@ def _facts(
     bounds: tuple[int, int],
     *,
     readonly: bool = False,
+    values: tuple[str, ...] = (),
 ) -> ArrayFacts:
     start, end = bounds
     itemsize = dtype.itemsize
@@ -130,12 +133,11 @@ def _facts(
         address=start if end > start else 0,
         storage_nbytes=end - start,
         readonly=readonly,
+        values=values,
     )
 
 
-def _byte_bounds(
-    address: int, shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int
-) -> tuple[int, int]:
+def _byte_bounds(address: int, shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> tuple[int, int]:
     """[first byte, one past the last byte) of an array, whichever way its strides run."""
     if 0 in shape:
         return address, address
