@@ -8,6 +8,7 @@ from stridetool.render.access import access_blocks
 from stridetool.render.blocks import Block, Column, Heading, Line, Picture, Span, Table, line
 from stridetool.render.change import change, stamp, worth_a_change
 from stridetool.render.consumers import consumer_blocks
+from stridetool.render.file_accounts import file_blocks
 from stridetool.render.findings import finding_blocks
 from stridetool.render.grid import grid
 from stridetool.render.layout import layout_text, sizes_text, strides_text
@@ -36,6 +37,7 @@ def inspect_blocks(document: Envelope[InspectReport], *, width: int = 100, pictu
     if report.storages:
         yield Heading("memory")
         yield from _memory(report, width, pictures)
+    yield from file_blocks(report.files)
     if pictures:
         yield from _order_in_memory(report, width)
         yield from access_blocks(report, worth_a_grid(report.tensors), width)

@@ -128,8 +128,17 @@ class Machine:
     def _dup(self, _: bytes) -> None:
         self._stack.append(self._stack[-1])
 
-    def _put(self, index: int) -> None:
-        self._memo[index] = self._stack[-1]
+    def _put(self, argument: bytes) -> None:
+        self._memo[int.from_bytes(argument, "little")] = self._stack[-1]
+
+    def _put_line(self, argument: bytes) -> None:
+        self._memo[int(argument)] = self._stack[-1]
+
+    def _unsigned(self, argument: bytes) -> None:
+        self._stack.append(int.from_bytes(argument, "little"))
+
+    def _text(self, argument: bytes) -> None:
+        self._stack.append(argument.decode("utf-8", "backslashreplace"))
 
     def _get(self, index: int) -> None:
         if index not in self._memo:
@@ -228,12 +237,8 @@ def _line_end(data: bytes, start: int, lines: int) -> int:
     return start
 
 
-def _text(argument: bytes) -> str:
-    return argument.decode("utf-8", "backslashreplace")
-
-
 def _line(argument: bytes) -> str:
-    return _text(argument[:-1])
+    return argument[:-1].decode("utf-8", "backslashreplace")
 
 
 def _quoted(argument: bytes) -> str:
@@ -250,10 +255,6 @@ def _integer_line(argument: bytes) -> int | bool:
 
 def _signed(argument: bytes) -> int:
     return int.from_bytes(argument, "little", signed=True)
-
-
-def _unsigned(argument: bytes) -> int:
-    return int.from_bytes(argument, "little")
 
 
 def _double(argument: bytes) -> float:
@@ -299,16 +300,16 @@ _LIGHT: dict[str, Handler] = {
     "NEWTRUE": _constant(True),
     "NEWFALSE": _constant(False),
     "EMPTY_TUPLE": _constant(()),
-    "BININT1": _value(_unsigned),
-    "BININT2": _value(_unsigned),
+    "BININT1": Machine._unsigned,
+    "BININT2": Machine._unsigned,
     "BININT": _value(_signed),
-    "PUT": lambda machine, argument: machine._put(int(argument)),
-    "BINPUT": lambda machine, argument: machine._put(argument[0]),
-    "LONG_BINPUT": lambda machine, argument: machine._put(_unsigned(argument)),
+    "PUT": Machine._put_line,
+    "BINPUT": Machine._put,
+    "LONG_BINPUT": Machine._put,
     "MEMOIZE": Machine._memoize,
     "GET": lambda machine, argument: machine._get(int(argument)),
     "BINGET": lambda machine, argument: machine._get(argument[0]),
-    "LONG_BINGET": lambda machine, argument: machine._get(_unsigned(argument)),
+    "LONG_BINGET": lambda machine, argument: machine._get(int.from_bytes(argument, "little")),
     "APPEND": Machine._append,
     "APPENDS": lambda machine, _: machine._extend(machine._pop_mark()),
     "ADDITEMS": lambda machine, _: machine._extend(machine._pop_mark()),
@@ -324,7 +325,7 @@ _HEAVY: dict[str, Handler] = {
     "BINFLOAT": _value(_double),
     "STRING": _value(_quoted),
     "UNICODE": _value(_line),
-    **dict.fromkeys(("BINSTRING", "SHORT_BINSTRING", "BINUNICODE", "SHORT_BINUNICODE", "BINUNICODE8"), _value(_text)),
+    **dict.fromkeys(("BINSTRING", "SHORT_BINSTRING", "BINUNICODE", "SHORT_BINUNICODE", "BINUNICODE8"), Machine._text),
     **dict.fromkeys(("BINBYTES", "SHORT_BINBYTES", "BINBYTES8", "BYTEARRAY8"), _value(bytes)),
     "EMPTY_LIST": lambda machine, _: machine._push([]),
     "EMPTY_SET": lambda machine, _: machine._push([]),
