@@ -19,6 +19,8 @@ from stridetool.core.tensor import AutogradMeta, Tensor, alias_of
 from stridetool.errors import TensorError, UnsupportedError
 
 Edge = tuple["Node | None", int]
+Saved = dict[str, "SavedTensor | None"]
+_WRITTEN_IN_CPP = ("AccumulateGrad", "CopyBackwards", "CopySlices")
 
 
 class _Mode(threading.local):
@@ -36,6 +38,7 @@ class SavedTensor:
 
     def __init__(self, tensor: Tensor) -> None:
         self.tensor = alias_of(tensor, tensor._layout, tensor._dtype)
+        self.tensor._autograd, self.tensor._keys = tensor._autograd, tensor._keys
         self.version = tensor._version
 
     def unpack(self) -> Tensor:
@@ -44,33 +47,42 @@ class SavedTensor:
         if now != self.version:
             raise TensorError(
                 "one of the variables needed for gradient computation has been modified by an inplace operation: "
-                f"[{self.tensor.dtype.type_name(self.tensor.device.type)} {list(self.tensor.shape)}] is at version "
-                f"{now}; expected version {self.version} instead.",
+                f"[{self.tensor.dtype.type_name(self.tensor.device.type)} {list(self.tensor.shape)}]{self._origin()} is "
+                f"at version {now}; expected version {self.version} instead.",
                 hint="clone() the tensor before writing to it",
             )
         return self.tensor
+
+    def _origin(self) -> str:
+        node = self.tensor.grad_fn
+        name = type(node).__name__.partition("Backward")[0]
+        return f", which is output {self.tensor.output_nr} of {name}," if node is not None else ""
 
 
 class Node:
     """One step of the graph; its class is named as torch's. `_saved_<name>` gives what it keeps."""
 
     __slots__ = ("__weakref__", "next_functions", "saved")
+    next_functions: tuple[Edge, ...]
+    saved: Saved
 
-    def __init__(self, next_functions: Sequence[Edge], saved: dict[str, SavedTensor] | None = None) -> None:
+    def __init__(self, next_functions: Sequence[Edge], saved: Saved | None = None) -> None:
         self.next_functions = tuple(next_functions)
         self.saved = saved or {}
 
     def name(self) -> str:
         """torch's name of the node."""
-        return type(self).__name__
+        name = type(self).__name__
+        return f"torch::autograd::{name}" if name in _WRITTEN_IN_CPP else name
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_saved_") and name[7:] in self.saved:
-            return self.saved[name[7:]].unpack()
-        raise AttributeError(f"'{self.name()}' object has no attribute '{name}'")
+            kept = self.saved[name[7:]]
+            return kept.unpack() if kept is not None else None
+        raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
 
     def __repr__(self) -> str:
-        return f"<{self.name()} object at {id(self):#x}>"
+        return f"<{type(self).__name__} object at {id(self):#x}>"
 
 
 class AccumulateGrad(Node):
@@ -108,15 +120,27 @@ _SAVES: dict[str, tuple[tuple[int, str, int], ...]] = {
     "MulBackward0": ((0, "self", 1), (1, "other", 0)),
     "DivBackward0": ((0, "self", 1), (1, "other", 0)),
     "PowBackward0": ((0, "self", 0),),
+    "PowBackward1": ((0, "self", 0), (1, "exponent", 0)),
 }
 
 
-def _saved(name: str, args: Sequence[Any]) -> dict[str, SavedTensor]:
-    return {
-        label: SavedTensor(args[kept])
-        for kept, label, asking in _SAVES.get(name, ())
-        if isinstance(args[kept], Tensor) and getattr(args[asking], "requires_grad", False)
-    }
+def _saved(name: str, args: Sequence[Any]) -> Saved:
+    saved: Saved = {}
+    for kept, label, asking in _SAVES.get(name, ()):
+        wanted = isinstance(args[kept], Tensor) and getattr(args[asking], "requires_grad", False)
+        saved[label] = SavedTensor(args[kept]) if wanted else None
+    return saved
+
+
+_WITH_NUMBERS = ("AddBackward0", "SubBackward0", "MulBackward0", "DivBackward0")  # a number has an edge, too
+
+
+def _edges(name: str, args: Sequence[Any]) -> list[Edge]:
+    if name in _WITH_NUMBERS:
+        return [edge_of(x) if isinstance(x, Tensor) else (None, 0) for x in args[:2]]
+    if name in ("CopySlices", "IndexPutBackward0"):  # x[index] = value
+        return [edge_of(x) if isinstance(x, Tensor) else (None, 0) for x in (args[0], args[2])]
+    return [edge_of(x) for x in tensors_in(args)]
 
 
 def tensors_in(args: Iterable[Any]) -> list[Tensor]:
@@ -132,23 +156,23 @@ def tensors_in(args: Iterable[Any]) -> list[Tensor]:
 
 def set_history(outputs: Iterable[Tensor], name: str, args: Sequence[Any]) -> None:
     """Make a node over the tensors in `args` the origin of `outputs`."""
-    inputs = tensors_in(args)
-    node = node_class(name)([edge_of(x) for x in inputs], _saved(name, args))
+    node = node_class(name)(_edges(name, args), _saved(name, args))
     for number, output in enumerate(outputs):
         if output._dtype.kind in "fc":
             _attach(output, node, number)
 
 
 def _attach(x: Tensor, node: Node, number: int = 0) -> None:
-    meta = x._autograd = x._autograd or AutogradMeta()
-    meta.requires_grad, meta.grad_fn, meta.output_nr = True, node, number
+    meta = AutogradMeta(requires_grad=True)  # a new one: saved tensors keep the old
+    meta.grad_fn, meta.output_nr = node, number
+    x._autograd = meta
     x._keys |= dispatch.AUTOGRAD
 
 
 def _layer(op: Operator, below: Kernel) -> Kernel:
     """Record a node for operators that have one; in-place ones also refuse leaves, as torch does."""
-    name = op.grad
-    if name is None:
+    grad = op.grad
+    if grad is None:
         return below
     in_place = op.name.endswith("_")
 
@@ -156,11 +180,11 @@ def _layer(op: Operator, below: Kernel) -> Kernel:
         if not _mode.grad:
             return below(*args, **kwargs)
         if in_place:
-            _refuse_leaf(args[0])
-            before = args[0]._keys
+            refuse_leaf(args[0])
+        name = grad if isinstance(grad, str) else grad((*args, *kwargs.values()))
         out = below(*args, **kwargs)
         if in_place:
-            _rebase(args[0], name, args, before)
+            _rebase(args[0], name, args)
         elif isinstance(out, Tensor):
             if out is not args[0]:
                 set_history((out,), name, args)
@@ -171,7 +195,8 @@ def _layer(op: Operator, below: Kernel) -> Kernel:
     return differentiable
 
 
-def _refuse_leaf(x: Tensor) -> None:
+def refuse_leaf(x: Tensor) -> None:
+    """Raise TensorError when a leaf of the graph, or a view of one, would be written to."""
     if x.requires_grad and x.is_leaf:
         raise TensorError("a leaf Variable that requires grad is being used in an in-place operation.")
     base = x._base
@@ -179,9 +204,9 @@ def _refuse_leaf(x: Tensor) -> None:
         raise TensorError("a view of a leaf Variable that requires grad is being used in an in-place operation.")
 
 
-def _rebase(x: Tensor, name: str, args: Sequence[Any], before: int) -> None:
+def _rebase(x: Tensor, name: str, args: Sequence[Any]) -> None:
     """After a write: `x` comes from the write, and so does the tensor that it is a view of."""
-    node = node_class(name)([edge_of(t) for t in tensors_in(args)])
+    node = node_class(name)(_edges(name, args))
     base = x._base
     if base is None:
         _attach(x, node)
@@ -200,6 +225,8 @@ def wanting_grad(x: Tensor) -> Tensor:
 
 def set_requires_grad(x: Tensor, value: bool) -> Tensor:
     """`x.requires_grad = value`, with torch's refusals."""
+    if value and x._version_counter is None and not _mode.inference:
+        raise TensorError("Setting requires_grad=True on inference tensor outside InferenceMode is not allowed.")
     if not x.is_leaf and not value:
         raise TensorError(
             "you can only change requires_grad flags of leaf variables. If you want to use a computed variable in a "
@@ -217,6 +244,8 @@ def set_requires_grad(x: Tensor, value: bool) -> Tensor:
 
 def refuse_backward(x: Tensor) -> None:
     """`backward()`: torch's error for a tensor without a graph, else ours."""
+    if x._layout.numel != 1 and x.requires_grad:
+        raise TensorError("grad can be implicitly created only for scalar outputs")
     if not x.requires_grad:
         raise TensorError("element 0 of tensors does not require grad and does not have a grad_fn")
     raise UnsupportedError(

@@ -14,6 +14,7 @@ from typing import Any, TypeVar, cast
 from stridetool.errors import ArgumentTypeError, UnsupportedError
 
 Kernel = Callable[..., Any]
+GradName = str | Callable[[tuple[Any, ...]], str] | None
 F = TypeVar("F", bound=Kernel)
 Layer = Callable[["Operator", Kernel], Kernel]
 
@@ -30,13 +31,14 @@ _modes = 0
 class Operator:
     """One operator: its kernels by key, and the functions that calls of a given key set resolve to.
 
-    `grad` is torch's name of the backward node (None: built from other operators, or not differentiable).
+    `grad` is torch's name of the backward node, or a function from arguments to it (None: built from other
+    operators, or not differentiable).
     `composite` answers for every backend that has no kernel of its own.
     """
 
     __slots__ = ("call", "composite", "grad", "is_method", "is_property", "kernels", "name", "table")
 
-    def __init__(self, name: str, composite: Kernel | None, grad: str | None) -> None:
+    def __init__(self, name: str, composite: Kernel | None, grad: GradName) -> None:
         self.name = name
         self.composite = composite
         self.grad = grad
@@ -115,7 +117,7 @@ def set_mode(key: int, on: bool) -> None:
 def operator(
     name: str | None = None,
     *,
-    grad: str | None = None,
+    grad: GradName = None,
     method: bool = True,
     attribute: bool = False,
     keys: str = "self",

@@ -25,6 +25,14 @@ def strided(storage: Storage, layout: Layout, raw_type: str) -> Array:
     buffer = storage.buffer()
     itemsize = np.dtype(raw_type).itemsize
     strides = tuple([s * itemsize for s in layout.strides])
+    low, high = layout.reach()
+    if (low < 0 or high * itemsize > storage.nbytes()) and low != high:
+        raise TensorError(
+            f"setStorage: sizes {list(layout.sizes)}, strides {list(layout.strides)}, storage offset {layout.offset}, and "
+            f"itemsize {itemsize} requiring a storage size of {high * itemsize} are out of bounds for storage of size "
+            f"{storage.nbytes()}",
+            hint="the storage was made smaller under this tensor",
+        )
     if 0 in layout.sizes:
         return numeric.module_of(buffer).empty(layout.sizes, raw_type)
     if isinstance(buffer, np.ndarray):

@@ -13,7 +13,7 @@ from stridetool.core import dispatch
 from stridetool.core.drivers.device import Device
 from stridetool.core.dtype import DType
 from stridetool.core.layout import Layout, wrap_dim
-from stridetool.core.options import contiguous_format
+from stridetool.core.options import contiguous_format, preserve_format
 from stridetool.core.refusals import missing_attribute
 from stridetool.core.storage import Storage, TypedStorage
 from stridetool.errors import ArgumentTypeError, TensorError
@@ -185,9 +185,9 @@ class Tensor:
 
     def is_contiguous(self, memory_format: str = contiguous_format) -> bool:
         """Whether the elements lie without a hole in the order of `memory_format`."""
-        if memory_format == "preserve_format":
-            raise TensorError("preserve memory format is unsupported by the contiguous operator")
-        return self._layout.is_contiguous(memory_format)
+        return self._layout.is_contiguous(
+            contiguous_format if memory_format == preserve_format else memory_format
+        )
 
     def is_non_overlapping_and_dense(self) -> bool:
         """Whether every place from the lowest to the highest element holds one element, in whatever order."""
@@ -345,6 +345,17 @@ def alias_of(x: Tensor, layout: Layout, dtype: DType) -> Tensor:
 
 
 def bump(x: Tensor) -> None:
-    """Count a write to the memory of `x`, or a change of its metadata."""
+    """Count a write to the memory of `x`, or a change of its metadata, that is about to come.
+
+    Raises TensorError for an inference tensor outside inference mode.
+    """
     if x._version_counter is not None:
         x._version_counter.value += 1
+        return
+    from stridetool.core.autograd import is_inference_mode_enabled
+
+    if not is_inference_mode_enabled():
+        raise TensorError(
+            "Inplace update to inference tensor outside InferenceMode is not allowed.You can make a clone to get a "
+            "normal tensor before doing inplace update.See https://github.com/pytorch/rfcs/pull/17 for more details."
+        )

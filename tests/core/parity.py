@@ -35,7 +35,7 @@ def facts(module, value):
     if isinstance(value, module.dtype):
         return str(value).split(".")[-1]
     if type(value).__name__.endswith(("Backward0", "Backwards", "AccumulateGrad", "CopySlices")):
-        return value.name().removeprefix("torch::autograd::")
+        return value.name()
     return value
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from stridetool.core.dispatch import operator
 from stridetool.core.layout import Layout
-from stridetool.core.ops.views import _matrix_transpose
+from stridetool.core.ops.views import _matrix_transpose, select
 from stridetool.core.tensor import CONJ, NEG, Tensor, view_of
 from stridetool.errors import TensorError
 
@@ -105,14 +105,16 @@ def imag(self: Tensor) -> Tensor:
     return _part(self, 1)
 
 
-@operator(name="_part", grad="SelectBackward0", method=False)
 def _part(self: Tensor, which: int) -> Tensor:
-    pairs = _as_real(self)
-    out = view_of(self, pairs._layout.select(-1, which))
-    out._dtype = pairs._dtype
-    conjugated = bool(self._bits & CONJ) and which == 1
-    out._bits = pairs._bits ^ (NEG if conjugated else 0)
+    out = select(_pairs(self), -1, which)
+    if self._bits & CONJ and which == 1:
+        out._bits ^= NEG
     return out
+
+
+@operator(name="_view_as_real_physical", grad="ViewAsRealBackward0", method=False)
+def _pairs(self: Tensor) -> Tensor:
+    return _as_real(self)
 
 
 @operator(attribute=True)

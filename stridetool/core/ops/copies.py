@@ -146,10 +146,10 @@ def _refuse_broadcast_of_output(sizes: Sequence[int], source: Sequence[int]) -> 
 def copy_(self: Tensor, src: Tensor, non_blocking: bool = False) -> Tensor:
     """Write the values of `src`, broadcast and converted, into this tensor."""
     refuse_overlap(self)
-    if src is not self:
-        _refuse_broadcast_of_output(self._layout.sizes, src._layout.sizes)
-        copy_elements(self, view_of(src, src._layout.expand(self._layout.sizes)))
+    _refuse_broadcast_of_output(self._layout.sizes, src._layout.sizes)
     bump(self)
+    if src is not self:
+        copy_elements(self, view_of(src, src._layout.expand(self._layout.sizes)))
     return self
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from stridetool.core import numeric
-from stridetool.core.dispatch import operator
+from stridetool.core.dispatch import OPERATORS, GradName, operator
 from stridetool.core.dtype import DType, bool_, int64, promote_types
 from stridetool.core.elements import copy_elements, read, strided, write
 from stridetool.core.iteration import broadcast_sizes, iteration_strides
@@ -75,7 +75,7 @@ def _binary(a: Any, b: Any, compute: Callable[[Any, Any], Any], dtype: DType, ou
     return out
 
 
-def _arithmetic(name: str, grad: str, ufunc: np.ufunc, *, true_division: bool = False) -> None:
+def _arithmetic(name: str, grad: GradName, ufunc: np.ufunc, *, true_division: bool = False) -> None:
     def forward(self: Any, other: Any) -> Tensor:
         dtype = result_type(self, other)
         if true_division and dtype.kind in "bui":
@@ -89,7 +89,7 @@ def _arithmetic(name: str, grad: str, ufunc: np.ufunc, *, true_division: bool = 
 
     def in_place(self: Tensor, other: Any) -> Tensor:
         refuse_overlap(self)
-        if self._layout.has_internal_overlap() and _repeatedly(self, other, ufunc):
+        if self._layout.overlap_code() and self._layout.has_internal_overlap() and _repeatedly(self, other, ufunc):
             return self
         result = forward(self, other)
         if _CATEGORY[result._dtype.kind] > _CATEGORY[self._dtype.kind]:
@@ -110,7 +110,8 @@ def _arithmetic(name: str, grad: str, ufunc: np.ufunc, *, true_division: bool = 
     call_in_place = operator(name=name + "_", grad=grad, keys="all")(in_place)
     python_name = {"div": "truediv"}.get(name, name)
     _hang(f"__{python_name}__", call)
-    _hang(f"__r{python_name}__", lambda self, other: call(other, self))
+    reversed_call = call if name in ("add", "mul") else lambda self, other: call(other, self)
+    _hang(f"__r{python_name}__", reversed_call)
     _hang(f"__i{python_name}__", call_in_place)
 
 
@@ -137,23 +138,43 @@ def _repeatedly(target: Tensor, other: Any, ufunc: np.ufunc) -> bool:
         places = places[..., None] + np.arange(size) * stride
     low, high = layout.reach()
     flat = strided(target._storage, Layout((high - low,), (1,), low), target._dtype.raw)
-    ufunc.at(flat, places + (layout.offset - low), np.broadcast_to(values, layout.sizes))
     bump(target)
+    ufunc.at(flat, places + (layout.offset - low), np.broadcast_to(values, layout.sizes))
     return True
 
 
 def _store(target: Tensor, result: Tensor) -> None:
     """The values of a fresh result into an existing tensor; arithmetic, not a copy that anybody asked for."""
+    bump(target)
     if not target.is_meta:
         write(target, numeric.convert(read(result), result._dtype, target._dtype))
-    bump(target)
+
+
+def _sub_name(args: Sequence[Any]) -> str:
+    return "SubBackward0" if isinstance(args[0], Tensor) else "RsubBackward1"
+
+
+def _pow_name(args: Sequence[Any]) -> str:
+    if not isinstance(args[0], Tensor):
+        return "PowBackward2"
+    return "PowBackward1" if isinstance(args[1], Tensor) else "PowBackward0"
 
 
 _arithmetic("add", "AddBackward0", np.add)
-_arithmetic("sub", "SubBackward0", np.subtract)
+_arithmetic("sub", _sub_name, np.subtract)
 _arithmetic("mul", "MulBackward0", np.multiply)
 _arithmetic("div", "DivBackward0", np.true_divide, true_division=True)
-_arithmetic("pow", "PowBackward0", np.power)
+_arithmetic("pow", _pow_name, np.power)
+
+
+@operator(grad="ReciprocalBackward0")
+def reciprocal(self: Tensor) -> Tensor:
+    """Elementwise 1 / x."""
+    dtype = get_default_dtype() if self._dtype.kind in "bui" else self._dtype
+    return _binary(1, self, np.true_divide, dtype, dtype)
+
+
+_hang("__rtruediv__", lambda self, other: OPERATORS["mul"].call(reciprocal(self), other))
 
 
 def _comparison(name: str, compute: Callable[[Any, Any], Any]) -> None:
@@ -194,7 +215,11 @@ def positive(self: Tensor) -> Tensor:
 Tensor.__pos__ = positive  # type: ignore[attr-defined]
 
 
-@operator(grad="SumBackward0")
+def _sum_name(args: Sequence[Any]) -> str:
+    return "SumBackward0" if len(args) < 2 or args[1] is None or isinstance(args[1], DType) else "SumBackward1"
+
+
+@operator(grad=_sum_name)
 def sum(
     self: Tensor,
     dim: int | Sequence[int] | None = None,
@@ -232,7 +257,11 @@ def allclose(self: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-
     return bool(np.allclose(read(self), read(other), rtol, atol, equal_nan))
 
 
-@operator(grad="FillBackward0")
+def _fill_name(args: Sequence[Any]) -> str:
+    return "FillBackward3" if isinstance(args[1], Tensor) else "FillBackward2"
+
+
+@operator(grad=_fill_name)
 def fill_(self: Tensor, value: Any) -> Tensor:
     """Every element one number; allowed on expanded tensors."""
     if isinstance(value, Tensor):
@@ -241,16 +270,17 @@ def fill_(self: Tensor, value: Any) -> Tensor:
                 "fill_ only supports 0-dimension value tensor but got tensor with "
                 f"{len(value._layout.sizes)} dimensions."
             )
+        bump(self)
         copy_elements(self, view_of(value, value._layout.expand(self._layout.sizes)))
     else:
+        bump(self)
         fill(self, value)
-    bump(self)
     return self
 
 
 @operator(grad="ZeroBackward0")
 def zero_(self: Tensor) -> Tensor:
     """Every element 0."""
-    fill(self, 0)
     bump(self)
+    fill(self, 0)
     return self

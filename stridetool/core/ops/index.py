@@ -42,6 +42,9 @@ def getitem(self: Tensor, key: Any) -> Tensor:
                 return gather(*_split_advanced(self, items))
             break
     if self._keys >= dispatch.AUTOGRAD:
+        if type(key) is slice:  # alone, it is never left out
+            basic_layout(self._layout, items)
+            return slice_(self, 0, *_slice_bounds(key))
         return _indexed_step_by_step(self, items)
     return view_of(self, basic_layout(self._layout, items))
 
@@ -180,11 +183,17 @@ def _takes(item: Any) -> int:
     return item.ndim if _is_mask(item) else 1
 
 
-@operator(name="__setitem__", grad="CopySlices", keys="all")
+def _setitem_name(args: Sequence[Any]) -> str:
+    items, advanced = _normalised(args[1] if isinstance(args[1], tuple) else (args[1],))
+    return "IndexPutBackward0" if advanced and len(items) == 1 else "CopySlices"
+
+
+@operator(name="__setitem__", grad=_setitem_name, keys="all")
 def setitem_(self: Tensor, key: Any, value: Any) -> None:
     """Write a number or a tensor, broadcast, into the elements that the index names."""
     items, advanced = _normalised(key if isinstance(key, tuple) else (key,))
     if advanced:
+        bump(self)
         part, tensors = _split_advanced(self.detach(), items)
         scatter(part, tensors, value if isinstance(value, Tensor) else tensor(value, dtype=self._dtype))
     else:
@@ -194,10 +203,10 @@ def setitem_(self: Tensor, key: Any, value: Any) -> None:
         elif isinstance(value, bool | int | float | complex):
             if part._layout.sizes:
                 refuse_overlap(part)
+            bump(self)
             fill(part, value)
         else:
             raise ArgumentTypeError(f"can't assign a {type(value).__name__} to a {_tensor_name(self)}")
-    bump(self)
 
 
 def _tensor_name(self: Tensor) -> str:
@@ -209,4 +218,6 @@ def _assign(part: Tensor, value: Tensor) -> None:
     while len(layout.sizes) > len(part._layout.sizes) and layout.sizes[0] == 1:
         layout = Layout(layout.sizes[1:], layout.strides[1:], layout.offset)
     refuse_overlap(part)
-    copy_elements(part, view_of(value, layout.expand(part._layout.sizes)))
+    source = view_of(value, layout.expand(part._layout.sizes))
+    bump(part)
+    copy_elements(part, source)

@@ -86,6 +86,8 @@ def _contains(self: Tensor, value: Any) -> bool:
 @_method("requires_grad_")
 def requires_grad_(self: Tensor, requires_grad: bool = True) -> Tensor:
     """Ask for gradients with respect to this tensor."""
+    if requires_grad and self._dtype.kind not in "fc":
+        raise TensorError("only Tensors of floating point dtype can require gradients")
     return autograd.set_requires_grad(self, requires_grad)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from stridetool.core import dispatch
+from stridetool.core.autograd import refuse_leaf
 from stridetool.core.dispatch import operator
 from stridetool.core.layout import Layout
 from stridetool.core.ops.arguments import ints
@@ -18,30 +19,30 @@ from stridetool.errors import TensorError
 
 
 def _become(self: Tensor, layout: Layout) -> Tensor:
-    self._layout = layout
     bump(self)
+    self._layout = layout
     return self
 
 
-@operator(grad="TransposeBackward0")
+@operator(grad="TransposeBackward1")
 def transpose_(self: Tensor, dim0: int, dim1: int) -> Tensor:
     """`transpose` in place."""
     return _become(self, self._layout.transpose(dim0, dim1))
 
 
-@operator(grad="TransposeBackward0")
+@operator(grad="TransposeBackward1")
 def swapaxes_(self: Tensor, axis0: int, axis1: int) -> Tensor:
     """`swapaxes` in place."""
     return _become(self, self._layout.transpose(axis0, axis1))
 
 
-@operator(grad="TransposeBackward0")
+@operator(grad="TransposeBackward1")
 def swapdims_(self: Tensor, dim0: int, dim1: int) -> Tensor:
     """`swapdims` in place."""
     return _become(self, self._layout.transpose(dim0, dim1))
 
 
-@operator(grad="TBackward0")
+@operator(grad="TBackward1")
 def t_(self: Tensor) -> Tensor:
     """`t` in place."""
     ndim = len(self._layout.sizes)
@@ -50,30 +51,38 @@ def t_(self: Tensor) -> Tensor:
     return _become(self, self._layout.transpose(0, 1) if ndim == 2 else self._layout)
 
 
-@operator(grad="SqueezeBackward0")
+def _squeeze_name(args: Sequence[Any]) -> str:
+    dims = args[1] if len(args) > 1 else None
+    return f"SqueezeBackward{3 if dims is None else 4 if isinstance(dims, int) else 5}"
+
+
+@operator(grad=_squeeze_name)
 def squeeze_(self: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:
     """`squeeze` in place."""
     return _become(self, self._layout.squeeze(dim))
 
 
-@operator(grad="UnsqueezeBackward0")
+@operator(grad="UnsqueezeBackward1")
 def unsqueeze_(self: Tensor, dim: int) -> Tensor:
     """`unsqueeze` in place."""
     return _become(self, self._layout.unsqueeze(dim))
 
 
-@operator(grad="AsStridedBackward0")
+@operator(grad="AsStridedBackward1")
 def as_strided_(self: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None) -> Tensor:
     """`as_strided` in place."""
     return _become(self, strided_layout(self, size, stride, storage_offset))
 
 
-@operator(grad="DetachBackward0")
+@operator()
 def detach_(self: Tensor) -> Tensor:
     """Leave the graph."""
     if self._base is not None:
         raise TensorError(
-            "Can't detach views in-place; use detach() instead.", hint="detach() gives a tensor outside the graph"
+            "Can't detach views in-place. Use detach() instead. If you are using DistributedDataParallel (DDP) for "
+            "training, and gradient_as_bucket_view is set as True, gradients are views of DDP buckets, and hence "
+            "detach_() cannot be called on these gradients. To fix this error, please refer to the "
+            "Optimizer.zero_grad() function in torch/optim/optimizer.py as the solution."
         )
     self._autograd = None
     self._keys &= dispatch.AUTOGRAD - 1
@@ -88,6 +97,10 @@ def resize_(self: Tensor, *sizes: Any, memory_format: str | None = None) -> Tens
     """
     new_sizes = ints("resize_", sizes)
     layout = self._layout
+    if self.requires_grad:
+        raise TensorError("cannot resize variables that require grad")
+    if new_sizes == layout.sizes and memory_format is None:
+        return self
     if new_sizes != layout.sizes:
         checked_numel(new_sizes)
         layout = Layout(new_sizes, Layout.contiguous(new_sizes).strides, layout.offset)
@@ -116,6 +129,7 @@ def set_(
     stride: Sequence[int] | None = None,
 ) -> Tensor:
     """Take the storage of `source` (and its layout, or the one given); too small a storage grows."""
+    refuse_leaf(self)
     if isinstance(source, Tensor):
         self._storage = source._storage
         layout = source._layout

@@ -14,7 +14,7 @@ from stridetool.errors import TensorError
 Tensors = tuple[Tensor, ...]
 
 
-@operator(grad="SplitBackward0")
+@operator()
 def split(self: Tensor, split_size: int | Sequence[int], dim: int = 0) -> Tensors:
     """Parts of `split_size` (the last may be smaller), or of the sizes given."""
     if not isinstance(split_size, int):
@@ -26,6 +26,12 @@ def split(self: Tensor, split_size: int | Sequence[int], dim: int = 0) -> Tensor
     size = self._layout.sizes[wrap_dim(dim, self.ndim)]
     if split_size == 0 and size:
         raise TensorError(f"split_size can only be 0 if dimension size is 0, but got dimension size of {size}")
+    return _split_evenly(self, split_size, dim)
+
+
+@operator(name="_split", grad="SplitBackward0", method=False)
+def _split_evenly(self: Tensor, split_size: int, dim: int) -> Tensors:
+    size = self._layout.sizes[wrap_dim(dim, self.ndim)]
     starts = range(0, size, split_size) if size else (0,)
     return tuple([_part(self, dim, start, min(split_size, size - start)) for start in starts])
 

@@ -16,7 +16,7 @@ from stridetool.errors import TensorError
 # Shape
 
 
-@operator(grad="ViewBackward0")
+@operator()
 def view(self: Tensor, *size: Any, dtype: DType | None = None) -> Tensor:
     """The same elements under another shape, or the same bytes as another type; never a copy.
 
@@ -24,7 +24,7 @@ def view(self: Tensor, *size: Any, dtype: DType | None = None) -> Tensor:
     """
     if dtype is not None or (size and type(size[0]) is DType):
         return view_dtype(self, dtype or size[0])
-    return view_of(self, self._layout.view(ints("view", size)))
+    return _viewed(self, self._layout.view(ints("view", size)))
 
 
 def view_dtype(self: Tensor, dtype: DType) -> Tensor:
@@ -140,7 +140,7 @@ def T(self: Tensor) -> Tensor:  # noqa: N802  torch's name
     return view_of(self, self._layout.permute(range(len(self._layout.sizes) - 1, -1, -1)))
 
 
-@operator(grad="TransposeBackward0", attribute=True)
+@operator(attribute=True)
 def mT(self: Tensor) -> Tensor:  # noqa: N802  torch's name
     """The last two dimensions change places; a 0-d tensor is returned itself, as torch still does."""
     return _matrix_transpose(self, "mT")
@@ -152,7 +152,7 @@ def _matrix_transpose(self: Tensor, name: str) -> Tensor:
         return self
     if ndim < 2:
         raise TensorError(f"tensor.{name} is only supported on matrices or batches of matrices. Got {ndim}-D tensor.")
-    return view_of(self, self._layout.transpose(-2, -1))
+    return transpose(self, -2, -1)
 
 
 @operator()
@@ -183,7 +183,7 @@ def select(self: Tensor, dim: int, index: int) -> Tensor:
     return view_of(self, self._layout.select(dim, index))
 
 
-@operator(grad="SliceBackward0", method=False)
+@operator(name="slice", grad="SliceBackward0", method=False)
 def slice_(self: Tensor, dim: int, start: int | None, stop: int | None, step: int = 1) -> Tensor:
     """start:stop:step of one dimension."""
     return view_of(self, self._layout.slice(dim, start, stop, step))
@@ -210,7 +210,12 @@ def unfold(self: Tensor, dimension: int, size: int, step: int) -> Tensor:
 # More or fewer dimensions
 
 
-@operator(grad="SqueezeBackward0")
+def _squeeze_name(args: Sequence[Any]) -> str:
+    dims = args[1] if len(args) > 1 else None
+    return f"SqueezeBackward{0 if dims is None else 1 if isinstance(dims, int) else 2}"
+
+
+@operator(grad=_squeeze_name)
 def squeeze(self: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:
     """Without dimensions of size 1 (all, or those named)."""
     return view_of(self, self._layout.squeeze(dim))
