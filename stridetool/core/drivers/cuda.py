@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
@@ -52,20 +53,31 @@ class CudaDriver:
     def _here(self) -> Any:
         return self._cupy.cuda.Device(self.device.index)
 
-    def malloc(self, nbytes: int) -> int:
-        """cudaMalloc. Raises OutOfMemoryError."""
+    def _allocate(self, call: Callable[[], int], nbytes: int) -> int:
         try:
             with self._here():
-                return int(self._runtime.malloc(nbytes))
+                return int(call())
         except self._runtime.CUDARuntimeError as error:
             if error.status != self._runtime.errorMemoryAllocation:
                 raise
             raise OutOfMemoryError(f"CUDA error: out of memory ({nbytes} bytes on {self.device})") from error
 
+    def malloc(self, nbytes: int) -> int:
+        """cudaMalloc. Raises OutOfMemoryError."""
+        return self._allocate(lambda: self._runtime.malloc(nbytes), nbytes)
+
     def free(self, address: int) -> None:
         """cudaFree."""
         with self._here():
             self._runtime.free(address)
+
+    def host_malloc(self, nbytes: int) -> int:
+        """cudaHostAlloc: page-locked memory of the host. Raises OutOfMemoryError."""
+        return self._allocate(lambda: self._runtime.hostAlloc(nbytes, 0), nbytes)
+
+    def host_free(self, address: int) -> None:
+        """cudaFreeHost."""
+        self._runtime.freeHost(address)
 
     def mem_info(self) -> tuple[int, int]:
         """(free, total) bytes, cudaMemGetInfo."""
