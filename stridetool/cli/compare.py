@@ -17,8 +17,8 @@ _MAX_BYTES = 1 << 30
 
 
 def compare(
-    old: Annotated[Path, typer.Argument(help="The JSON of the earlier run.", show_default=False)],
-    new: Annotated[Path, typer.Argument(help="The JSON of the later run.", show_default=False)],
+    old: Annotated[Path, typer.Argument(help="JSON of the earlier run, or a tensor file.", show_default=False)],
+    new: Annotated[Path, typer.Argument(help="JSON of the later run, or a tensor file.", show_default=False)],
     threshold: Annotated[str, typer.Option("--threshold", help="Exit 1 when worse by more than this.")] = "5%",
     json: JsonFlag = False,
     format: FormatOption = None,
@@ -26,7 +26,7 @@ def compare(
     force: ForceFlag = False,
     color: ColorOption = "auto",
 ) -> None:
-    """Compare two JSON reports: times with their intervals, memory by its numbers, tensors by their layouts."""
+    """Compare two reports or tensor files: times with intervals, memory by numbers, tensors by layouts."""
     from stridetool.cli.output import Output
     from stridetool.cli.present import text_of
     from stridetool.render.compare_text import compare_blocks
@@ -62,8 +62,8 @@ def _compared(
 
         from stridetool.analysis.number_changes import compare_alloc
 
-        reports = (msgspec.to_builtins(document.report) for document in (old, new))
-        return {"numbers": compare_alloc(*reports, threshold)}, ()
+        before, after = msgspec.to_builtins(old.report), msgspec.to_builtins(new.report)
+        return {"numbers": compare_alloc(before, after, threshold)}, ()
     if kind == "inspect":
         from stridetool.analysis.tensor_changes import compare_inspect
 
@@ -72,9 +72,12 @@ def _compared(
 
 
 def _read(path: Path) -> Envelope[Any]:
+    from stridetool.cli.tensor_reports import tensor_report
     from stridetool.report.documents import from_json
 
     try:
+        if (inspected := tensor_report(path)) is not None:
+            return inspected
         with path.open("rb") as file:
             data = file.read(_MAX_BYTES + 1)
     except OSError as error:

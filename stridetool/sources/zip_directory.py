@@ -26,6 +26,7 @@ _LOCAL = struct.Struct("<4s5H3L2H")
 _DESCRIPTOR, _DESCRIPTOR64 = 16, 24  # signature, CRC and two sizes of 4 or 8 bytes
 ENCRYPTED, _HAS_DESCRIPTOR, _UTF8 = 1, 8, 0x800
 STORED, DEFLATED = 0, 8
+_MAX_32 = 0xFFFFFFFF
 
 
 class Member(msgspec.Struct, frozen=True, gc=False):
@@ -128,8 +129,17 @@ def member_regions(data: Bytes, member: Member, start: int, kind: str) -> Iterat
     end = start + member.stored_bytes
     yield Region(start, end, "data" if kind == "data" else "header" if kind == "header" else "foreign", member.name)
     if member.flags & _HAS_DESCRIPTOR and end + _DESCRIPTOR <= data.size:
-        length = _DESCRIPTOR64 if max(member.size, member.stored_bytes) > 0xFFFFFFFF else _DESCRIPTOR
-        yield Region(end, end + length, "header", member.name)
+        yield Region(end, end + _descriptor_bytes(data, member, end), "header", member.name)
+
+
+def _descriptor_bytes(data: Bytes, member: Member, at: int) -> int:
+    """Its sizes have 8 bytes where one needs them, and in torch's archives also behind 4 GiB of the file."""
+    if max(member.size, member.stored_bytes) > _MAX_32:
+        return _DESCRIPTOR64
+    if member.header_offset < _MAX_32 or at + _DESCRIPTOR64 > data.size:
+        return _DESCRIPTOR
+    wide = struct.pack("<2Q", member.stored_bytes, member.size)
+    return _DESCRIPTOR64 if data.read(at + 8, 16) == wide else _DESCRIPTOR
 
 
 def _find_end(data: Bytes) -> int:
