@@ -1,5 +1,7 @@
 """Random programs under random settings keep every invariant of the caching allocator."""
 
+import itertools
+
 import hypothesis.strategies as st
 from hypothesis import settings as hypothesis_settings
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, multiple, rule
@@ -122,7 +124,7 @@ class Machine(RuleBasedStateMachine):
         for segment in self.allocator.segments.values():
             chain = segment.blocks()
             assert chain[0].address == segment.address
-            for left, right in zip(chain, chain[1:], strict=False):
+            for left, right in itertools.pairwise(chain):
                 assert left.address + left.size == right.address
                 assert left.next is right
                 assert right.prev is left
@@ -133,7 +135,7 @@ class Machine(RuleBasedStateMachine):
     @invariant()
     def live_blocks_are_apart(self):
         ranges = sorted((block.address, block.address + block.size) for block in self.requested)
-        assert all(end <= start for (_, end), (start, _) in zip(ranges, ranges[1:], strict=False))
+        assert all(end <= start for (_, end), (start, _) in itertools.pairwise(ranges))
 
     @invariant()
     def free_lists_hold_the_free_blocks(self):

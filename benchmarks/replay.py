@@ -1,0 +1,75 @@
+"""How many events a replay handles per second, next to what plain dictionary work costs in the same run.
+
+usage: python benchmarks/replay.py [--rounds 5] [--events 200000]
+
+Each figure is the best of several rounds that alternate, so that a busy machine slows both alike.
+"""
+
+import argparse
+import gzip
+import json
+import time
+from pathlib import Path
+
+from stridetool.analysis.replay import compile_events, replay
+from stridetool.core.memory.events import Event
+from stridetool.core.memory.settings import Settings
+
+DATA = Path(__file__).parent.parent / "tests" / "data" / "allocator"
+TRACES = {"mixed": "traces/mixed_1", "mixed, streams": "traces/mixed_3", "training step": "models/resnet50_amp"}
+SETTINGS = ("", "expandable_segments:True", "max_split_size_mb:128", "roundup_power2_divisions:8")
+CAPACITY = 80 << 30
+
+
+def program(name, count):
+    """The trace, over and over, each time closed by the frees that it lacks."""
+    with gzip.open(DATA / f"{name}.jsonl.gz") as lines:
+        rows = [json.loads(line) for line in lines]
+    events, live = [], set()
+    for row in rows:
+        events.append(Event(row["op"], row.get("id"), row.get("size", 0), row.get("stream", 0)))
+        if row["op"] == "alloc":
+            live.add(row["id"])
+        elif row["op"] == "free":
+            live.discard(row["id"])
+    events += [Event("free", identity) for identity in live]
+    return compile_events(events * max(1, count // len(events)))
+
+
+def dictionary_work(rows):
+    """What any replay must do at least: remember each allocation and forget it again."""
+    live = {}
+    for code, slot, nbytes, _ in rows:
+        if code == 0:
+            live[slot] = nbytes
+        else:
+            live.pop(slot, None)
+
+
+def seconds(work):
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--events", type=int, default=200_000)
+    options = parser.parse_args()
+    print(f"{'trace':16} {'settings':28} {'events/s':>10} {'dict/s':>12} {'ratio':>6}")
+    for name, path in TRACES.items():
+        compiled = program(path, options.events)
+        for text in SETTINGS:
+            settings = Settings.parse(text)
+            own, plain = [], []
+            for _ in range(options.rounds):
+                own.append(seconds(lambda c=compiled, s=settings: replay(c, settings=s, capacity=CAPACITY)))
+                plain.append(seconds(lambda c=compiled: dictionary_work(c.rows)))
+            count = len(compiled.rows)
+            fast, base = count / min(own), count / min(plain)
+            print(f"{name:16} {text or 'default':28} {fast:10,.0f} {base:12,.0f} {base / fast:6.1f}")
+
+
+if __name__ == "__main__":
+    main()
