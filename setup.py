@@ -15,7 +15,10 @@ setup(
         Extension(
             "stridetool.kernels._copy",
             sources=["stridetool/kernels/csrc/_copy.c"],
-            depends=[f"stridetool/kernels/csrc/{name}.h" for name in ("plan", "tiles", "vectors", "block", "engine", "engine_end", "module")],
+            depends=[
+                f"stridetool/kernels/csrc/{name}.h"
+                for name in ("plan", "tiles", "vectors", "block", "engine", "engine_end", "module")
+            ],
             define_macros=[("Py_LIMITED_API", "0x030B0000")] if LIMITED else [],
             extra_compile_args=["-O3", "-std=gnu11"],
             py_limited_api=LIMITED,

@@ -114,8 +114,8 @@ _KINDS = {
     "run": "run: both sides are one run of {plan.nbytes} B in the same order",
     "rows": "rows: both sides keep the innermost dimension, runs of {plan.dims[0].size} × {plan.width} B",
     "splat": "splat: the source stands still along the innermost dimension, each {plan.width} B element is repeated",
-    "transpose": "transpose: the source is contiguous along dimension {plan.across}, the destination along dimension 0; "
-    "{plan.width} B elements are turned in registers",
+    "transpose": "transpose: the source is contiguous along dimension {plan.across}, the destination along "
+    "dimension 0; {plan.width} B elements are turned in registers",
     "strided": "strided: the source steps {source} B for each {plan.width} B element and is contiguous nowhere",
     "generic": "generic: the destination itself has gaps between its elements of {plan.width} B",
 }

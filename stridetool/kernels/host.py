@@ -7,7 +7,6 @@ The C function is the public `copy_into` itself, so that a small copy costs no P
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
 from stridetool.errors import ArgumentTypeError, ArgumentValueError, UnavailableError
@@ -15,13 +14,17 @@ from stridetool.errors import ArgumentTypeError, ArgumentValueError, Unavailable
 if TYPE_CHECKING:
     from stridetool.core.layout import Layout
 
-try:
-    from stridetool.kernels import _copy
-except ImportError:  # installed without a compiler
-    _copy = None  # type: ignore[assignment]
 
+def _extension() -> Any:
+    try:
+        from stridetool.kernels import _copy
+    except ImportError:  # installed without a compiler
+        return None
+    return _copy
+
+
+_copy = _extension()
 TILED = "numpy-tiled"
-_MAX_BYTES = (1 << 63) - 1
 
 
 class CopyInto(Protocol):
@@ -55,9 +58,7 @@ def use_kernel(name: str) -> None:
         _copy.use(None if name == TILED else name)
 
 
-def copy_raw(
-    dst_address: int, dst: Layout, src_address: int, src: Layout, itemsize: int, *, threads: int = 1
-) -> None:
+def copy_raw(dst_address: int, dst: Layout, src_address: int, src: Layout, itemsize: int, *, threads: int = 1) -> None:
     """Copy between two layouts of the same sizes over raw addresses of their storages (offsets are added here).
 
     The caller vouches for the memory and that `dst` does not overlap itself.
@@ -76,12 +77,18 @@ def copy_raw(
 
 
 def _copy_bytes(*call: Any) -> None:
+    try:
+        _raw_kernel()(*call)
+    except (ValueError, OverflowError) as error:
+        raise ArgumentValueError(f"cannot copy {call[3]} items of {call[2]} bytes: {error}") from error
+
+
+def _raw_kernel() -> Any:
     if _copy and _copy.isa():
-        _copy.copy_raw(*call)
-        return
+        return _copy.copy_raw
     from stridetool.kernels import tiled
 
-    tiled.copy_raw(*call)
+    return tiled.copy_raw
 
 
 def _copy_arrays(dst: Any, src: Any, threads: int) -> None:
@@ -96,8 +103,6 @@ def _copy_arrays(dst: Any, src: Any, threads: int) -> None:
         raise ArgumentValueError("cannot copy into dst: it is read-only")
     if d.size == 0 or d.itemsize == 0:
         return
-    _check_reach(d)
-    _check_reach(s)
     _check_overlap(d)
     _copy_bytes(d.ctypes.data, s.ctypes.data, d.itemsize, d.shape, d.strides, s.strides, threads)
 
@@ -108,10 +113,13 @@ def _as_array(value: Any, name: str) -> Any:
 
     if isinstance(value, np.ndarray):
         return value
-    if hasattr(value, "__array_interface__"):
-        return np.asarray(value)
-    if _has_buffer(value):
-        return np.asarray(memoryview(value))
+    try:
+        if hasattr(value, "__array_interface__"):
+            return np.asarray(value)
+        if _has_buffer(value):
+            return np.asarray(memoryview(value))
+    except ValueError as error:
+        raise ArgumentValueError(f"cannot copy {name}: NumPy cannot take it: {error}") from error
     if hasattr(value, "__dlpack__"):
         try:
             return np.from_dlpack(value)
@@ -150,12 +158,6 @@ def _check_dtypes(dst: Any, src: Any) -> None:
     )
 
 
-def _check_reach(array: Any) -> None:
-    reach = sum((n - 1) * abs(s) for n, s in zip(array.shape, array.strides, strict=True)) + array.itemsize
-    if reach > _MAX_BYTES or array.nbytes > _MAX_BYTES or array.nbytes < 0:
-        raise ArgumentValueError(f"cannot copy shape {array.shape}: its bytes do not fit in 63 bits")
-
-
 def _check_overlap(array: Any) -> None:
     from stridetool.core.overlap import has_internal_overlap
 
@@ -172,7 +174,7 @@ def _copy_into(dst: Any, src: Any, *, threads: int = 1) -> None:
     _copy_arrays(dst, src, threads)
 
 
-def _public() -> Callable[..., None]:
+def _public() -> Any:
     if _copy is None:
         return _copy_into
     _copy.set_fallback(_copy_arrays)

@@ -49,8 +49,10 @@ def copy_raw(
     by = [d.src_stride for d in reversed(plan.dims)]
     target: Any = np.asarray(_Memory(dst + plan.dst_shift, outer, to, plan.width))
     source: Any = np.asarray(_Memory(src + plan.src_shift, outer, by, plan.width))
+    if np.may_share_memory(target, source):
+        source = source.copy()
     if plan.kind == "transpose" and plan.nbytes >= _WORTH_TILES_BYTES:
-        _copy_tiles(plan, target, source.copy() if np.may_share_memory(target, source) else source)
+        _copy_tiles(plan, target, source)
     else:
         np.copyto(target, source)
 

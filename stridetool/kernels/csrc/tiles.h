@@ -102,7 +102,8 @@ static void tiles_lines(const Plan *plan, Tiles *tiles, const char *src) {
         }
         if (j == no || tiles->nlines == MAX_LINES) break;
     }
-    int paced = plan->kind == STRIDED ? 2 : 1; /* gathers report their progress while packing, too */
+    int gathers = plan->kind == STRIDED || (plan->kind == TRANSPOSE && plan->n[plan->across] * plan->width < 16);
+    int paced = gathers ? 2 : 1; /* they report their progress while packing, too */
     tiles->step = most(1, tile_bytes(plan) * paced / tiles->nlines);
 }
 
