@@ -52,7 +52,7 @@ def _change(case: tuple[CaseRow, CaseRow], old: KernelRow, new: KernelRow, thres
         peak_ratio=peak_ratio,
         peak_ratio_interval=peak_interval,
         change=change,
-        beyond_threshold=change == "slower" and min(ratio, peak_ratio) > 1 + threshold,
+        beyond_threshold=min(interval[0], peak_interval[0]) > 1 + threshold,
     )
 
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import ceil
 
-from stridetool.analysis.copy_cost import FAST_RUN_BYTES, Cache, Machine, Walk, sets_used, walk
+from stridetool.analysis.copy_cost import FAST_RUN_BYTES, Cache, Machine, Walk, sets_used, touched_lines, walk
 from stridetool.core.layout import Layout
 from stridetool.report.bench import CopyCost, LayoutChange
 from stridetool.units import format_bytes
 
 _TLB_PAGES = 64  # pages whose addresses the first level of an ordinary processor remembers
+_SHORT_LOOP = 16  # elements; below this an inner loop is mostly overhead
 _WORTH = 1.3  # a change is named when the modelled traffic falls by this factor
 
 
@@ -66,6 +68,14 @@ def _strided(now: Walk, itemsize: int, machine: Machine) -> Iterator[str]:
         f"the innermost dimension of the result steps {format_bytes(step)} in the source: each element of "
         f"{itemsize} B lies {where}"
     )
+    if machine.warp > 1:
+        yield _warp(now, machine)
+        return
+    if now.plan.dims[0].size < _SHORT_LOOP:
+        yield (
+            f"that dimension has only {now.plan.dims[0].size} elements: a plain loop starts anew for each "
+            f"{now.plan.dims[0].size}, and its overhead is most of the time"
+        )
     yield from _refetches(now)
     yield from _conflicts(now, machine)
     if now.inner_pages > _TLB_PAGES and step >= machine.page_bytes:
@@ -73,6 +83,18 @@ def _strided(now: Walk, itemsize: int, machine: Machine) -> Iterator[str]:
             f"each step is on another page of {format_bytes(machine.page_bytes)} ({now.inner_pages:,} in one inner "
             "loop): address translation misses too, unless huge pages back the memory"
         )
+
+
+def _warp(now: Walk, machine: Machine) -> str:
+    inner = now.plan.dims[0]
+    threads = min(machine.warp, inner.size)
+    sectors = ceil(touched_lines([inner._replace(size=threads)], now.plan.width, machine.line_bytes))
+    enough = ceil(threads * now.plan.width / machine.line_bytes)
+    return (
+        f"a thread for each element of the result: the {threads} threads of a warp read {sectors} sectors of "
+        f"{machine.line_bytes} B where {enough} would hold as much. A kernel that turns tiles in shared memory reads "
+        "and writes whole sectors"
+    )
 
 
 def _refetches(now: Walk) -> Iterator[str]:

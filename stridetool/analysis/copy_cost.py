@@ -18,6 +18,8 @@ from stridetool.report.bench import CacheTraffic
 FAST_RUN_BYTES = 256
 """Runs of at least this are copied about as fast as one long run."""
 
+_FEW_BYTES = 1024
+
 
 class Cache(msgspec.Struct, frozen=True):
     """One data cache."""
@@ -33,10 +35,11 @@ class Cache(msgspec.Struct, frozen=True):
 
 
 class Machine(msgspec.Struct, frozen=True):
-    """What the explanation reckons with. The default is an ordinary processor."""
+    """What the explanation reckons with. The default is an ordinary processor; a GPU runs `warp` threads in step."""
 
     caches: tuple[Cache, ...] = (Cache(1, 32 << 10), Cache(2, 1 << 20, ways=16), Cache(3, 32 << 20, ways=16))
     page_bytes: int = 4096
+    warp: int = 1
 
     @property
     def line_bytes(self) -> int:
@@ -71,13 +74,16 @@ class Walk(msgspec.Struct, frozen=True):
 
     @property
     def attainable_fraction(self) -> float:
-        moved = self.touched_line_bytes + self.plan.nbytes
+        """Of the peak, with every touched line read once."""
+        moved = self.amplification * self.useful_bytes + self.plan.nbytes
         return 2 * self.plan.nbytes / moved if moved else 1.0
 
     @property
     def amplification(self) -> float:
-        """Bytes of touched lines for each useful byte."""
-        return self.touched_line_bytes / self.useful_bytes if self.useful_bytes else 1.0
+        """Bytes of touched lines for each useful byte; 1 for so few lines that they do not matter."""
+        if self.touched_line_bytes - self.useful_bytes < _FEW_BYTES:
+            return 1.0
+        return self.touched_line_bytes / self.useful_bytes
 
     @property
     def refetch(self) -> float:

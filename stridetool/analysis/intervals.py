@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping, Sequence
+from math import sqrt
 from statistics import median
 
 RESAMPLES = 1000
@@ -41,7 +42,7 @@ def notch(samples: Sequence[float]) -> float:
     """
     ordered, n = sorted(samples), len(samples)
     spread = ordered[(3 * n) // 4] - ordered[n // 4]
-    return 1.57 * spread / n**0.5 / median(ordered)
+    return float(1.57 * spread / sqrt(n) / median(ordered))
 
 
 def _bootstrap(statistic: Callable[[random.Random], float]) -> Interval:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import fnmatch
 import random
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
+from stridetool.analysis.copy_cost import Machine
 from stridetool.bench import machine
-from stridetool.bench.backend import Measured, Settings
+from stridetool.bench.backend import Measured, Settings, choose, matching
 from stridetool.bench.cases import Case
 from stridetool.bench.host_kernels import (
-    Skip,
     Workspace,
     consuming,
     default_kernels,
@@ -19,9 +20,8 @@ from stridetool.bench.host_kernels import (
     peak_subjects,
     subject,
 )
-from stridetool.bench.sampling import Clock, ProcessClock, Subject, ThreadClock, measure
+from stridetool.bench.sampling import HostClock, Subject, measure
 from stridetool.errors import UsageError
-from stridetool.report.bench import SkippedKernel
 from stridetool.report.envelope import Fact, Finding
 from stridetool.units import format_bytes
 
@@ -37,9 +37,13 @@ class HostBackend:
     def __init__(self, seed: int = 0) -> None:
         self._rng = random.Random(seed)
         self._throttled = machine.throttle_count()
+        self._flush: Callable[[], object] | None = None
 
     def facts(self) -> dict[str, Fact]:
         return machine.host_facts()
+
+    def machine(self) -> Machine:
+        return machine.machine()
 
     def check(self, case: Case) -> None:
         """Raises UsageError when the memory of the case is not there, or the kernels could not address it."""
@@ -53,14 +57,17 @@ class HostBackend:
     def measure(self, case: Case, settings: Settings) -> Measured:
         """The kernels of `settings`, and the peak's, in the same rounds."""
         work = Workspace(case, threads=settings.threads, fresh=settings.fresh)
-        subjects, skipped, wrong = _chosen(work, settings)
+        names = () if settings.peak_only else matching(settings.kernels, default_kernels(), kernel_names())
+        chosen = choose(names, partial(subject, work=work), work.is_right)
         peaks = peak_subjects(work)
-        everyone = [_in_mode(s, work, settings) for s in (*subjects, *peaks)]
-        clock: Clock = ThreadClock() if settings.threads == 1 else ProcessClock()
-        series = measure(everyone, settings.limits, clock, self._rng)
-        return Measured(
-            {s.name: series[s.name] for s in subjects}, {p.name: series[p.name] for p in peaks}, skipped, wrong
-        )
+        flush = self._flusher() if settings.mode == "cold" else None
+        everyone = [_in_mode(s, work, settings.mode, flush) for s in (*chosen.subjects, *peaks)]
+        return chosen.measured(measure(everyone, settings.limits, HostClock(settings.threads), self._rng))
+
+    def _flusher(self) -> Callable[[], object]:
+        if self._flush is None:
+            self._flush = flusher(min(2 * machine.last_level_bytes(), _MAX_FLUSH_BYTES))
+        return self._flush
 
     def findings(self, settings: Settings) -> list[Finding]:
         """What about this machine makes times worse or unsure."""
@@ -79,53 +86,19 @@ class HostBackend:
         return found
 
 
-def _chosen(work: Workspace, settings: Settings) -> tuple[list[Subject], tuple[SkippedKernel, ...], tuple[str, ...]]:
-    """The kernels that run, each checked against NumPy; those that do not, and why; those that were wrong."""
-    subjects, skipped, wrong = [], [], []
-    for name in () if settings.peak_only else _names(settings.kernels):
-        try:
-            chosen = subject(name, work)
-        except Skip as reason:
-            skipped.append(SkippedKernel(name, str(reason)))
-            continue
-        if chosen.prepare is not None:
-            chosen.prepare()
-        if work.is_right(chosen.call):
-            subjects.append(chosen)
-        else:
-            skipped.append(SkippedKernel(name, "its result differs from NumPy's"))
-            wrong.append(name)
-    return subjects, tuple(skipped), tuple(wrong)
-
-
-def _names(patterns: tuple[str, ...]) -> list[str]:
-    """Kernels by name or glob; `c-avx2` is short for `stride-tool:c-avx2`. UsageError when a pattern matches none."""
-    if not patterns:
-        return list(default_kernels())
-    known = kernel_names()
-    chosen: dict[str, None] = {}
-    for pattern in patterns:
-        matching = [n for n in known if pattern in (n, n.partition(":")[2]) or fnmatch.fnmatchcase(n, pattern)]
-        if not matching:
-            raise UsageError(f"no kernel matches {pattern!r}", hint=f"there are: {', '.join(known)}")
-        chosen.update(dict.fromkeys(matching))
-    return list(chosen)
-
-
-def _in_mode(chosen: Subject, work: Workspace, settings: Settings) -> Subject:
-    if settings.mode == "consumer":
+def _in_mode(chosen: Subject, work: Workspace, mode: str, flush: Callable[[], object] | None) -> Subject:
+    if mode == "consumer":
         return replace(chosen, call=consuming(chosen.call, work))
-    if settings.mode == "cold":
-        flush = flusher(min(2 * machine.last_level_bytes(), _MAX_FLUSH_BYTES))
-        prepare = chosen.prepare
+    if flush is None:
+        return chosen
+    prepare = chosen.prepare
 
-        def prepare_cold() -> None:
-            if prepare is not None:
-                prepare()
-            flush()
+    def prepare_cold() -> None:
+        if prepare is not None:
+            prepare()
+        flush()
 
-        return replace(chosen, prepare=prepare_cold, one_call=True)
-    return chosen
+    return replace(chosen, prepare=prepare_cold, one_call=True)
 
 
 _THROTTLED = Finding(

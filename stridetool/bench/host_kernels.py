@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
+from stridetool.bench.backend import PEAK, Skip
 from stridetool.bench.cases import Case
 from stridetool.bench.sampling import Subject
 from stridetool.errors import UnavailableError
@@ -28,10 +29,6 @@ _SAME_SIZE = {1: "u1", 2: "i2", 4: "i4", 8: "f8"}  # what OpenCV takes; it only 
 Array = np.ndarray[Any, np.dtype[Any]]
 
 
-class Skip(Exception):  # noqa: N818  no error: a kernel says that this case is not for it
-    """Why a kernel does not run on a case."""
-
-
 class Workspace:
     """The memory of one case: the source view, a contiguous destination, and the right result."""
 
@@ -39,11 +36,10 @@ class Workspace:
         self.case = case
         self.threads = threads
         self.fresh = fresh
-        item = np.dtype(_RAW.get(case.itemsize, f"V{case.itemsize}"))
-        extent, first = case.extent()
-        self.memory = _filled(extent)
-        start = self.memory[first : first + case.itemsize].view(item) if extent else np.empty(1, item)
-        self.src: Array = as_strided(start, case.layout.sizes, case.byte_strides, writeable=False)
+        extent, _ = case.extent()
+        self.memory = filled(extent)
+        self.src = source_view(self.memory, case)
+        item = self.src.dtype
         self.dst: Array = aligned(case.nbytes).view(item).reshape(case.layout.sizes)
         self.flat_dst: Array = self.dst.reshape(-1).view(np.uint8)
         self.expected: Array = aligned(case.nbytes)
@@ -64,7 +60,7 @@ class Workspace:
         return case.extent()[0] + 3 * case.nbytes + 4 * _HUGE_PAGE
 
 
-_RAW = {1: "u1", 2: "u2", 4: "u4", 8: "u8", 16: "c16"}
+RAW = {1: "u1", 2: "u2", 4: "u4", 8: "u8", 16: "c16"}
 
 
 def aligned(nbytes: int) -> Array:
@@ -74,7 +70,15 @@ def aligned(nbytes: int) -> Array:
     return raw[start : start + nbytes]
 
 
-def _filled(nbytes: int) -> Array:
+def source_view(memory: Array, case: Case) -> Array:
+    """The source of `case` in `memory`, which is as long as its extent; elements without a NumPy type are opaque."""
+    item = np.dtype(RAW.get(case.itemsize, f"V{case.itemsize}"))
+    first = case.extent()[1]
+    start = memory[first : first + case.itemsize].view(item) if memory.size else np.empty(1, item)
+    return as_strided(start, case.layout.sizes, case.byte_strides, writeable=False)
+
+
+def filled(nbytes: int) -> Array:
     """Aligned bytes without a pattern that a copy could get right by chance."""
     memory = aligned(nbytes)
     pattern = np.random.default_rng(0).integers(0, 256, min(nbytes, _PATTERN_BYTES), np.uint8)
@@ -114,7 +118,7 @@ def _torch(work: Workspace) -> Callable[[], object]:
     if any(stride < 0 for stride in work.src.strides):
         raise Skip("torch has no negative strides")
     itemsize = work.case.itemsize
-    if itemsize not in _RAW or any(stride % itemsize for stride in work.src.strides):
+    if itemsize not in RAW or any(stride % itemsize for stride in work.src.strides):
         raise Skip("torch has no such element")
     torch = _library("torch")
     torch.set_num_threads(work.threads)
@@ -172,7 +176,7 @@ def _use(variant: str) -> Callable[[], object]:
 
 
 _standard = kernel_name()
-"""What `copy_into` uses unless a variant is asked for; `use_kernel` is for the whole process, so each sample sets it."""
+"""What `copy_into` uses unless a variant is asked for; `use_kernel` holds for the process, so each sample sets it."""
 
 
 def peak_subjects(work: Workspace) -> list[Subject]:
@@ -186,7 +190,7 @@ def peak_subjects(work: Workspace) -> list[Subject]:
     else:
         plain = partial(np.copyto, work.flat_dst, work.flat_src)
         ours = partial(copy_into, work.flat_dst, work.flat_src, threads=work.threads)
-    return [Subject("peak:memcpy", plain), Subject(f"peak:{OURS}", ours, _use(""))]
+    return [Subject(f"{PEAK}memcpy", plain), Subject(f"{PEAK}{OURS}", ours, _use(""))]
 
 
 # --- what happens around a call ---------------------------------------------------------------------------

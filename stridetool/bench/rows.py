@@ -9,7 +9,7 @@ from stridetool.analysis.copy_advice import copy_cost
 from stridetool.analysis.copy_cost import Machine
 from stridetool.analysis.copy_verdict import verdict
 from stridetool.analysis.intervals import median_interval, paired_ratios
-from stridetool.bench.backend import Measured
+from stridetool.bench.backend import PEAK, Measured
 from stridetool.bench.cases import Case
 from stridetool.bench.sampling import Sample, Series
 from stridetool.report.bench import CaseRow, KernelRow
@@ -40,7 +40,7 @@ def case_row(case: Case, measured: Measured, machine: Machine) -> CaseRow:
         itemsize=case.itemsize,
         bytes_moved=case.bytes_moved,
         peak_bytes_per_second=case.bytes_moved / _median(peak),
-        peak_kernel=peak_kernel.removeprefix("peak:"),
+        peak_kernel=peak_kernel.removeprefix(PEAK),
         peak_samples=tuple(sample.seconds for sample in samples),
         peak_rounds=tuple(sample.round for sample in samples),
         kernels=kernels,

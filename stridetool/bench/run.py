@@ -18,6 +18,7 @@ from stridetool.report.envelope import Finding
 
 PEAK_BYTES = 64 << 20
 _PEAK_SECONDS = 0.3
+_LEAST_SECONDS = 0.2  # of sampling, however late it is
 _LONG_RUN_SECONDS = 5.0
 _DRIFT = 0.15
 
@@ -34,13 +35,11 @@ class Done(NamedTuple):
 class Run:
     """Cases measured on a backend. Iterate over it for the cases; afterwards `report` and `findings` are complete."""
 
-    def __init__(
-        self, cases: Sequence[Case], settings: Settings, backend: Backend, machine: Machine, progress: Progress
-    ) -> None:
+    def __init__(self, cases: Sequence[Case], settings: Settings, backend: Backend, progress: Progress) -> None:
         for case in cases:
             backend.check(case)
         self._cases, self._settings, self._backend = cases, settings, backend
-        self._machine, self._progress = machine, progress
+        self._machine, self._progress = backend.machine(), progress
         self._rows: list[CaseRow] = []
         self.findings: list[Finding] = []
         self.peak = _peak(backend, settings)
@@ -49,7 +48,8 @@ class Run:
         started = perf_counter()
         for number, case in enumerate(self._cases):
             self._progress(number, len(self._cases), case.name)
-            measured = self._backend.measure(case, self._settings)
+            left = self._settings.total_seconds - (perf_counter() - started)
+            measured = self._backend.measure(case, _within(self._settings, left / (len(self._cases) - number)))
             row = case_row(case, measured, self._machine)
             found = wrong_results(row, measured.wrong)
             del measured
@@ -73,6 +73,12 @@ class Run:
             peak=self.peak,
             cases=tuple(self._rows),
         )
+
+
+def _within(settings: Settings, seconds: float) -> Settings:
+    """The settings for a case that has `seconds`; half of them are for making memory and checking results."""
+    seconds = max(_LEAST_SECONDS, min(settings.limits.seconds, seconds / 2))
+    return replace(settings, limits=replace(settings.limits, seconds=seconds))
 
 
 def _peak(backend: Backend, settings: Settings) -> PeakRow:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import itertools
 import random
+import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -19,10 +20,8 @@ from typing import NamedTuple, Protocol
 
 from stridetool.analysis.intervals import notch
 
-try:
+if sys.platform != "win32":
     import resource
-except ImportError:  # not on Windows
-    resource = None  # type: ignore[assignment]
 
 MIN_SAMPLES = 5
 _AGREE = 0.05  # two medians of warm-up that differ by less are the same
@@ -34,8 +33,8 @@ _LEAD_SECONDS = 0.02  # what takes longer has lost all that a call before it lef
 _SLICE_SECONDS = 1e-3  # the least that a process which takes the processor away keeps it
 
 
-class Reading(NamedTuple):
-    """Seconds on the wall, seconds of them so far that went to other processes, minor page faults so far."""
+class Timing(NamedTuple):
+    """Of some calls: seconds on the wall, seconds of them that went to other processes, minor page faults."""
 
     wall: float
     taken: float
@@ -43,30 +42,47 @@ class Reading(NamedTuple):
 
 
 class Clock(Protocol):
-    """What `measure` reads before and after each sample."""
+    """Times calls. A GPU's clock waits for what they started."""
 
-    def read(self) -> Reading: ...
+    def now(self) -> float:
+        """Seconds since some moment."""
+        ...
 
-
-class ThreadClock:
-    """For kernels of one thread: the time that this thread was not on a processor went to others."""
-
-    def read(self) -> Reading:
-        wall = time.perf_counter()
-        return Reading(wall, wall - time.thread_time(), _usage()[1])
+    def time(self, call: Callable[[], object], calls: int) -> Timing:
+        """Call it `calls` times."""
+        ...
 
 
-class ProcessClock:
-    """For kernels of several threads, whose processor time tells nothing: each involuntary switch costs a slice."""
+class HostClock:
+    """Wall time of calls that return when they are done.
 
-    def read(self) -> Reading:
+    With one thread, the time that it was not on a processor went to others. With several, their processor time tells
+    nothing of that, and each involuntary switch counts as a slice.
+    """
+
+    def __init__(self, threads: int = 1) -> None:
+        self._threads = threads
+
+    def now(self) -> float:
+        return time.perf_counter()
+
+    def time(self, call: Callable[[], object], calls: int) -> Timing:
+        repeats = itertools.repeat(None, calls)
         switches, faults = _usage()
-        return Reading(time.perf_counter(), switches * _SLICE_SECONDS, faults)
+        busy = time.thread_time()
+        start = time.perf_counter()
+        for _ in repeats:
+            call()
+        wall = time.perf_counter() - start
+        busy = time.thread_time() - busy
+        switches, faults = (after - before for after, before in zip(_usage(), (switches, faults), strict=True))
+        taken = wall - busy if self._threads == 1 else switches * _SLICE_SECONDS
+        return Timing(wall, max(0.0, taken), faults)
 
 
 def _usage() -> tuple[int, int]:
     """(involuntary switches, minor page faults) of this process."""
-    if resource is None:
+    if sys.platform == "win32":
         return 0, 0
     usage = resource.getrusage(resource.RUSAGE_SELF)
     return usage.ru_nivcsw, usage.ru_minflt
@@ -122,7 +138,7 @@ def measure(subjects: Sequence[Subject], limits: Limits, clock: Clock, rng: rand
 
     A subject whose samples are all disturbed still gets five, in at most twice the time; the report says so.
     """
-    started = clock.read().wall
+    started = clock.now()
     # Half of the time at most goes into warming up.
     series = {s.name: _warm_up(s, clock, limits, limits.seconds / 2 / len(subjects)) for s in subjects}
     for number in range(limits.max_rounds):
@@ -130,7 +146,7 @@ def measure(subjects: Sequence[Subject], limits: Limits, clock: Clock, rng: rand
             target = series[subject.name]
             sample = _sample(subject, target.calls, clock, number, leads=target.leads)
             (target.disturbed if _is_disturbed(sample, target.calls) else target.clean).append(sample)
-        if _is_enough(list(series.values()), number + 1, clock.read().wall - started, limits):
+        if _is_enough(list(series.values()), number + 1, clock.now() - started, limits):
             break
     return series
 
@@ -147,12 +163,13 @@ def _is_enough(series: Sequence[Series], rounds: int, elapsed: float, limits: Li
 
 def _warm_up(subject: Subject, clock: Clock, limits: Limits, seconds: float) -> Series:
     """Call until two consecutive medians agree; the empty series says how many calls make a sample long enough."""
-    started = clock.read().wall
+    started = clock.now()
     block = _sample(subject, 1, clock, 0, leads=False).seconds
-    for _ in range(_WARM_BLOCKS if block < seconds / _BLOCK else 0):
+    is_worth_it = block < seconds / _BLOCK and not subject.one_call
+    for _ in range(_WARM_BLOCKS if is_worth_it else 0):
         previous, calls = block, _calls(block, subject, limits)
         block = median(_sample(subject, calls, clock, 0, leads=False).seconds for _ in range(_BLOCK))
-        if abs(block - previous) <= _AGREE * block or clock.read().wall - started > seconds:
+        if abs(block - previous) <= _AGREE * block or clock.now() - started > seconds:
             break
     return Series(_calls(block, subject, limits), leads=not subject.one_call and block < _LEAD_SECONDS)
 
@@ -167,14 +184,8 @@ def _sample(subject: Subject, calls: int, clock: Clock, number: int, *, leads: b
         subject.prepare()
     if leads:
         subject.call()
-    call, repeats = subject.call, itertools.repeat(None, calls)
-    before = clock.read()
-    for _ in repeats:
-        call()
-    after = clock.read()
-    wall = max(after.wall - before.wall, 1e-9)
-    taken = max(0.0, after.taken - before.taken)
-    return Sample(wall / calls, number, taken / calls, (after.faults - before.faults) / calls)
+    wall, taken, faults = clock.time(subject.call, calls)
+    return Sample(max(wall, 1e-9) / calls, number, taken / calls, faults / calls)
 
 
 def _is_disturbed(sample: Sample, calls: int) -> bool:

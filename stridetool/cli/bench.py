@@ -53,9 +53,12 @@ def bench(
         ),
     ] = None,
     threads: Annotated[int, typer.Option("--threads", help="Threads that a kernel may use.")] = 1,
-    mode: Annotated[Mode, typer.Option("--mode", help="Warm caches, empty ones, or with a reader of the result.")] = (
-        Mode.HOT
-    ),
+    mode: Annotated[
+        Mode | None,
+        typer.Option(
+            "--mode", help="Caches warm or emptied, or the result read too [hot; cold on cuda].", show_default=False
+        ),
+    ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Fewer, smaller cases, in a few seconds.")] = False,
     fresh: Annotated[
         bool, typer.Option("--fresh", help="Allocate the result in each call, page faults and all.")
@@ -87,7 +90,7 @@ def bench(
         patterns=tuple(case or ()),
         kernels=tuple(kernel or ()),
         threads=threads,
-        mode=mode.value,
+        mode=mode.value if mode else None,
         quick=quick,
         fresh=fresh,
         sort=sort,

@@ -12,7 +12,6 @@ import typer
 
 from stridetool.bench.backend import Backend, Settings
 from stridetool.bench.cases import Case
-from stridetool.bench.machine import machine
 from stridetool.bench.run import Run
 from stridetool.bench.sampling import Limits
 from stridetool.cli.output import Output
@@ -45,7 +44,7 @@ class Request:
     patterns: tuple[str, ...]
     kernels: tuple[str, ...]
     threads: int
-    mode: str
+    mode: str | None
     quick: bool
     fresh: bool
     sort: str | None
@@ -60,7 +59,7 @@ def run_bench(request: Request, where: Output) -> None:
         raise UsageError(f"cannot sort by {request.sort!r}", hint=f"one of {', '.join(_SORTS)}")
     cases = _cases(request)
     backend = _backend(request.device)
-    run = Run(cases, _settings(request), backend, machine(), progress_bar)
+    run = Run(cases, _settings(request), backend, progress_bar)
     where.write(_streamed(run, backend) if where.format == "ndjson" else _whole(run, backend, request, where))
     if any(finding.severity == "error" for finding in run.findings):
         raise typer.Exit(WRONG)
@@ -81,8 +80,14 @@ def _cases(request: Request) -> tuple[Case, ...]:
 
 def _settings(request: Request) -> Settings:
     """The standard cases take less than a minute in all, the quick ones less than fifteen seconds."""
-    limits = Limits(seconds=0.5 if request.quick else 1.0)
-    return Settings(request.threads, request.mode, request.fresh, request.kernels, limits)
+    return Settings(
+        threads=request.threads,
+        mode=request.mode or ("cold" if request.device == "cuda" else "hot"),
+        fresh=request.fresh,
+        kernels=request.kernels,
+        limits=Limits(seconds=0.5 if request.quick else 1.0),
+        total_seconds=10.0 if request.quick else 45.0,
+    )
 
 
 def _backend(device: str) -> Backend:

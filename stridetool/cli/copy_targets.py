@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Iterator, Sequence
+import functools
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
 from stridetool.bench.cases import Case, case_of, select, standard_cases
@@ -16,8 +18,9 @@ _SEPARATOR = "::"
 def cases_of(targets: Sequence[str], patterns: Sequence[str], *, quick: bool) -> tuple[Case, ...]:
     """The cases that arguments and `--case` name; all standard ones where nothing is named."""
     cases: list[Case] = []
+    read = functools.cache(_all_tensors)  # a script that is named twice runs once
     for target in targets:
-        cases += _tensors(target) if _is_file(target) else select(_known(target, quick), [target])
+        cases += _tensors(target, read) if _is_file(target) else select(_known(target, quick), [target])
     if patterns:
         cases += select(_known(patterns[0], quick), patterns) if not cases else []
         cases = list(select(cases, patterns))
@@ -44,11 +47,11 @@ def _is_file(target: str) -> bool:
     return target == "-" or _SEPARATOR in target or Path(target).suffix != "" or Path(target).exists()
 
 
-def _tensors(target: str) -> list[Case]:
-    """The tensors of `FILE::NAME` (NAME may be a glob), or the only one of `FILE`."""
+def _tensors(target: str, read: Callable[[str], list[Case]]) -> list[Case]:
+    """The tensors of `FILE::NAME` (NAME may be a glob), or the only one of `FILE`, named `FILE::NAME`."""
     path, separator, pattern = target.rpartition(_SEPARATOR)
     path, pattern = (path, pattern) if separator else (target, "*")
-    cases = list(_all_tensors(path))
+    cases = read(path)
     found = [case for case in cases if case.name == pattern] or [
         case for case in cases if fnmatch.fnmatchcase(case.name, pattern)
     ]
@@ -57,18 +60,15 @@ def _tensors(target: str) -> list[Case]:
         raise UsageError(f"cannot find tensor {pattern!r} in {path}", hint=f"there are: {names}")
     if not separator and len(found) > 1:
         raise UsageError(f"cannot tell which of {len(found)} tensors of {path}", hint=f"{path}::NAME, of: {names}")
-    return found
+    return [replace(case, name=f"{Path(path).name}{_SEPARATOR}{case.name}") for case in found]
 
 
-def _all_tensors(path: str) -> Iterator[Case]:
+def _all_tensors(path: str) -> list[Case]:
     from stridetool.cli.targets import open_target
 
     with ExitStack() as stack:
         target = open_target(path, stack)
-        if target.is_script:
-            yield from _script_tensors(target.path)
-        else:
-            yield from _file_tensors(target.path)
+        return list(_script_tensors(target.path) if target.is_script else _file_tensors(target.path))
 
 
 def _script_tensors(path: Path) -> Iterator[Case]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 from stridetool.cli.options import ColorOption, ForceFlag, FormatOption, JsonFlag, OutputPath
@@ -37,10 +38,10 @@ def _host() -> DeviceRow:
     from stridetool.core.drivers.device import CPU, driver_for
 
     facts = host_facts()
-    try:
+    free: int | None = None
+    total: int | None = None
+    with contextlib.suppress(UnavailableError):
         free, total = driver_for(CPU).mem_info()
-    except UnavailableError:
-        free = total = None
     name = str(facts.pop("cpu", "host"))
     return DeviceRow(device="cpu", name=name, total_bytes=total, free_bytes=free, simulated=False, facts=facts)
 

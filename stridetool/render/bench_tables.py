@@ -65,8 +65,9 @@ def _pairs(cases: Iterable[CaseRow]) -> Iterator[tuple[CaseRow, KernelRow]]:
 def _values(case: CaseRow, kernel: KernelRow) -> tuple[object, ...]:
     return (
         case.case, case.dtype, "x".join(map(str, case.sizes)), " ".join(map(str, case.strides)), case.bytes_moved,
-        kernel.kernel, kernel.median_seconds, *kernel.interval_seconds, kernel.bytes_per_second, kernel.fraction_of_peak,
-        kernel.ratio_to_fastest, *kernel.ratio_interval, len(kernel.samples), kernel.dropped_samples, case.why.plan,
+        kernel.kernel, kernel.median_seconds, *kernel.interval_seconds, kernel.bytes_per_second,
+        kernel.fraction_of_peak, kernel.ratio_to_fastest, *kernel.ratio_interval, len(kernel.samples),
+        kernel.dropped_samples, case.why.plan,
     )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""The report of `bench` as blocks: an overview of many cases, every kernel of a few, and why each is as fast as it is."""
+"""The report of `bench` as blocks: an overview of many cases, every kernel of a few, and why each takes its time."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from stridetool.report.bench import BenchReport, CaseRow, CopyCost, KernelRow
 from stridetool.report.envelope import Envelope
 from stridetool.units import format_bytes, format_rate, format_seconds
 
+OURS = "stride-tool"
 DETAILED_CASES = 5
 """Up to so many cases are told in full."""
 
@@ -46,7 +47,7 @@ def _summary(document: Envelope[BenchReport]) -> Line:
 
 def overview(cases: Sequence[CaseRow]) -> Table:
     """One row a case, one column a kernel."""
-    names = list(dict.fromkeys(kernel.kernel for case in cases for kernel in case.kernels))
+    names = sorted({kernel.kernel for case in cases for kernel in case.kernels}, key=lambda name: (name != OURS, name))
     columns = [Column("case"), Column("moved", "right"), Column("peak", "right")]
     columns += [Column(name, "right") for name in names]
     return Table((*columns, Column("why")), [_overview_row(case, names) for case in cases])
@@ -59,8 +60,7 @@ def _overview_row(case: CaseRow, names: Sequence[str]) -> list[str | Span]:
         format_bytes(case.bytes_moved),
         format_rate(case.peak_bytes_per_second),
     ]
-    for name in names:
-        cells.append(_fraction(by_name[name]) if name in by_name else ("–", "muted"))
+    cells += [_fraction(by_name[name]) if name in by_name else ("–", "muted") for name in names]
     return [*cells, short_reason(case.why)]
 
 
@@ -75,17 +75,21 @@ def _style(fraction: float) -> str:
 
 def short_reason(why: CopyCost) -> str:
     """The plan and what is remarkable about it, in a few words."""
-    parts = [why.plan]
-    if why.plan == "rows":
-        parts.append(f"of {format_bytes(why.run_bytes)}")
-    elif why.plan in ("transpose", "strided", "generic"):
-        parts.append(f"step {format_bytes(why.inner_stride_bytes)}")
+    parts = [_short_plan(why)]
     worst = max((t.line_bytes_fetched for t in why.loop_traffic), default=0)
     if worst > 1.3 * why.touched_line_bytes and why.useful_bytes:
-        parts.append(f"a loop fetches {worst / why.useful_bytes:.2g}×")
+        parts.append(f"a plain loop fetches {worst / why.useful_bytes:.2g}×")
     elif why.useful_bytes and why.touched_line_bytes >= 1.5 * why.useful_bytes:
-        parts.append(f"lines {why.touched_line_bytes / why.useful_bytes:.2g}× the data")
+        parts.append(f"lines are {why.touched_line_bytes / why.useful_bytes:.2g}× the data")
     return ", ".join(parts)
+
+
+def _short_plan(why: CopyCost) -> str:
+    if why.plan == "rows":
+        return f"rows of {format_bytes(why.run_bytes)}"
+    if why.plan in ("transpose", "strided", "generic"):
+        return f"{why.plan}, step {format_bytes(why.inner_stride_bytes)}"
+    return why.plan
 
 
 def _case(case: CaseRow) -> Iterator[Block]:
