@@ -12,11 +12,12 @@ from typing import Any
 from stridetool.errors import InputError
 
 MAX_DEPTH = 32
+_MAX_DIGITS = 40
 
 _TOKEN = re.compile(
     r"""[ \t\r\n\f]*(?:
         (?P<string>[uUbB]?(?:'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*"))
-      | (?P<number>[-+]?(?:\d[\d_]*(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?[lLjJ]?)
+      | (?P<number>[-+]?(?:[0-9][0-9_]*(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?[lLjJ]?)
       | (?P<word>True|False|None)\b
       | (?P<sign>[()\[\]{},:])
       | (?P<end>\Z)
@@ -110,15 +111,14 @@ class _Reader:
 
 
 def _number(token: str) -> int | float:
-    if token.isdigit() or token[1:].isdigit():
-        if len(token) > 40:
-            raise InputError(f"an integer of {len(token)} digits")
-        return int(token)
-    if token[-1] in "lL" and token[:-1].lstrip("+-").isdigit():
-        return _number(token[:-1])
-    if token[-1] in "lLjJ":
-        raise InputError(f"the number {token}")
-    return float(token)
+    """An integer of at most 40 digits, with the `L` of Python 2 or not, or a float."""
+    digits = token.lstrip("+-")
+    if len(digits) > _MAX_DIGITS:
+        raise InputError(f"a number of {len(digits)} characters")
+    try:
+        return int(token[:-1] if token[-1] in "lL" else token) if digits.rstrip("lL").isdigit() else float(token)
+    except ValueError as error:
+        raise InputError(f"the number {token}") from error
 
 
 def _string(token: str) -> str:
