@@ -70,6 +70,8 @@ def _load() -> None:
     """Load the operators, which hang themselves on the Tensor class."""
     importlib.import_module("stridetool.core.ops")
     importlib.import_module("stridetool.core.interchange")
+    importlib.import_module("stridetool.core.dlpack")
+    importlib.import_module("stridetool.kernels.register")
 
 
 def _lookup(name: str) -> Any:

@@ -254,3 +254,16 @@ def test_the_import_loads_no_numpy_and_the_environment_chooses():
         )
         assert done.stdout == f"{name} abc\n"
     assert kernels.kernel_name() in available_kernels()
+
+
+def test_tensors_are_copied_by_the_kernel_in_use(kernel):
+    import stridetool as st
+    from stridetool.core.dispatch import OPERATORS
+
+    x = st.arange(24).reshape(2, 3, 4)
+    assert x.permute(2, 1, 0).contiguous().tolist() == np.arange(24).reshape(2, 3, 4).transpose(2, 1, 0).tolist()
+    out = st.empty(4, 3, 2, dtype=st.int64)
+    assert OPERATORS["copy_into"].call(out, x.permute(2, 1, 0)) == kernel
+    assert out.tolist() == x.permute(2, 1, 0).tolist()
+    meeting = st.zeros(6, dtype=st.int64).as_strided((2, 3), (1, 1))
+    assert OPERATORS["copy_into"].call(meeting, x[0, :2, :3]) == "numpy"
