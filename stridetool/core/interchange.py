@@ -15,11 +15,12 @@ from stridetool.core.dispatch import operator
 from stridetool.core.drivers.device import CPU
 from stridetool.core.dtype import BY_NUMPY, DType
 from stridetool.core.layout import Layout
-from stridetool.core.ops.factories import empty_tensor
+from stridetool.core.ops.copies import to, to_copy
+from stridetool.core.ops.factories import tensor
 from stridetool.core.options import TensorOptions
+from stridetool.core.simulated import is_simulated
 from stridetool.core.storage import DataPtr, Storage
-from stridetool.core.tensor import Tensor, make_tensor
-from stridetool.core.trace import note_copy
+from stridetool.core.tensor import INTERFACES, Tensor, make_tensor
 from stridetool.errors import ArgumentTypeError, ArgumentValueError, TensorError
 
 _SUPPORTED = (
@@ -46,17 +47,17 @@ def from_numpy(array: Any) -> Tensor:
     """
     if not isinstance(array, np.ndarray):
         raise ArgumentTypeError(f"expected np.ndarray (got {type(array).__name__})")
-    itemsize = array.dtype.itemsize
+    if any(stride % array.itemsize for stride in array.strides if array.itemsize):
+        raise ArgumentValueError(
+            "given numpy array strides not a multiple of the element byte size. Copy the numpy array to reallocate "
+            "the memory."
+        )
+    dtype_of_array(array)
     if any(stride < 0 for stride in array.strides):
         raise ArgumentValueError(
             "At least one stride in the given numpy array is negative, and tensors with negative strides are not "
             "currently supported. (You can probably work around this by making a copy of your array  with "
             "array.copy().) "
-        )
-    if any(stride % itemsize for stride in array.strides if itemsize):
-        raise ArgumentValueError(
-            "given numpy array strides not a multiple of the element byte size. Copy the numpy array to reallocate "
-            "the memory."
         )
     if not array.dtype.isnative:
         raise ArgumentValueError(
@@ -77,15 +78,44 @@ def _over(array: np.ndarray[Any, Any]) -> Tensor:
 
 
 def from_array_copy(data: Any, options: TensorOptions) -> Tensor:
-    """A tensor with the values of anything that NumPy takes."""
-    array = np.asarray(data)
-    if array.dtype.hasobject or array.dtype.name not in BY_NUMPY:
-        dtype_of_array(array)
-    source = _over(np.array(array, order="C", copy=True).astype(array.dtype.newbyteorder("="), copy=False))
-    out = empty_tensor(source._layout, options.dtype_opt() or source._dtype, options.device())
-    elements.copy_elements(out, source)
-    note_copy("numpy", 0)
-    return out
+    """A tensor with the values of an array or of anything that has `__array__`, in the same order in memory."""
+    source = from_numpy(np.asarray(data))
+    return to_copy(source, options.dtype_opt() or source._dtype, options.device(), None)
+
+
+@operator(method=False, keys="none")
+def as_tensor(data: Any, dtype: DType | None = None, device: Any = None) -> Tensor:
+    """A tensor over `data` where that needs no copy (a tensor, a NumPy array), else a copy."""
+    if isinstance(data, Tensor):
+        shared = data
+    elif isinstance(data, np.ndarray):
+        shared = from_numpy(data)
+    else:
+        return tensor(data, dtype=dtype, device=device)
+    return to(shared, device or shared.device, dtype or shared._dtype)
+
+
+@operator(method=False, keys="none")
+def frombuffer(buffer: Any, *, dtype: DType, count: int = -1, offset: int = 0) -> Tensor:
+    """A 1-d tensor over the memory of anything with the buffer protocol, from byte `offset` on."""
+    if not len(memoryview(buffer).cast("B")):
+        raise ArgumentValueError("both buffer length (0) and count (-1) must not be 0")
+    bytes_ = np.frombuffer(buffer, np.uint8)[offset:]
+    if count < 0:
+        if len(bytes_) % dtype.itemsize:
+            raise ArgumentValueError(
+                f"buffer length ({len(bytes_)} bytes) after offset ({offset} bytes) must be a multiple of element size "
+                f"({dtype.itemsize})"
+            )
+        count = len(bytes_) // dtype.itemsize
+    if count * dtype.itemsize > len(bytes_):
+        raise ArgumentValueError(
+            f"requested buffer length ({count} * {dtype.itemsize} bytes) after offset ({offset} bytes) must not be "
+            f"greater than actual buffer length ({len(bytes_) + offset} bytes)"
+        )
+    pointer = DataPtr(bytes_.ctypes.data, count * dtype.itemsize, CPU, owner=bytes_)
+    storage = Storage(pointer, resizable=False, writable=bytes_.flags.writeable)
+    return make_tensor(storage, Layout((count,), (1,)), dtype)
 
 
 def numpy(self: Tensor, *, force: bool = False) -> Any:
@@ -158,6 +188,8 @@ def cuda_array_interface(self: Tensor) -> dict[str, Any]:
             "Can't get __cuda_array_interface__ on Variable that requires grad. If gradients aren't required, use "
             "var.detach() to get Variable that doesn't require grad."
         )
+    if is_simulated(self.device):
+        raise AttributeError("the memory of a simulated device has no address that CUDA could follow")
     itemsize = self._dtype.itemsize
     contiguous = self.is_contiguous()
     return {
@@ -177,6 +209,6 @@ def _interface(self: Tensor) -> dict[str, Any]:
 
 Tensor.numpy = numpy  # type: ignore[attr-defined]
 Tensor.__array__ = _array  # type: ignore[attr-defined]
-Tensor.__array_interface__ = property(_interface)  # type: ignore[attr-defined]
-Tensor.__cuda_array_interface__ = property(cuda_array_interface)  # type: ignore[attr-defined]
+INTERFACES["__array_interface__"] = _interface
+INTERFACES["__cuda_array_interface__"] = cuda_array_interface
 Tensor.__array_priority__ = 1000  # type: ignore[attr-defined]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -51,13 +52,22 @@ class DataPtr:
             self.release()
 
 
+class _Current(threading.local):
+    """Per thread: the handle of the stream that new memory belongs to (0: the default stream)."""
+
+    stream = 0
+
+
+current = _Current()
+
+
 def allocate(nbytes: int, device: Device) -> DataPtr:
     """`nbytes` bytes from the allocator that serves `device`; on `meta` a size without memory."""
     if device.type == "meta":
         return DataPtr(0, nbytes, device)
     from stridetool.core.memory.registry import allocator_for
 
-    return allocator_for(device).allocate(nbytes)
+    return allocator_for(device).allocate(nbytes, stream=current.stream)
 
 
 class Storage:

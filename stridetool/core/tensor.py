@@ -7,6 +7,7 @@ copies, …) stands in `ops/` and is hung on the class when that package is load
 from __future__ import annotations
 
 import weakref
+from collections.abc import Callable
 from typing import Any
 
 from stridetool.core import dispatch
@@ -22,6 +23,10 @@ CONJ, NEG = 1, 2
 """Bits of a tensor whose values are read conjugated, or negated, without being stored so."""
 
 _BACKENDS = dispatch.AUTOGRAD - 1
+
+
+INTERFACES: dict[str, Callable[[Tensor], Any]] = {}
+"""Attributes through which other libraries see a tensor, where it has them; each raises AttributeError otherwise."""
 
 
 class Size(tuple[int, ...]):
@@ -302,6 +307,8 @@ class Tensor:
         return format(self.item(), spec) if spec and not self._layout.sizes else repr(self)
 
     def __getattr__(self, name: str) -> Any:
+        if name in INTERFACES:
+            return INTERFACES[name](self)
         raise missing_attribute("Tensor", name, [n for n in dir(type(self)) if not n.startswith("__")])
 
 
