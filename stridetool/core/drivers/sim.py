@@ -21,6 +21,7 @@ MALLOC_BASE = 0x7000_0000_0000
 VIRTUAL_BASE = 0x6000_0000_0000
 GRANULARITY = 2 << 20  # bytes; the granularity of cuMemCreate, and what cudaMalloc rounds large requests to
 DEFAULT_CAPACITY = 80 << 30  # bytes
+_APART = 1 << 52  # bytes between the two kinds of addresses, once a recording's own are in use
 
 # GiB as drivers report them to torch: the "total capacity" of public out-of-memory messages, two decimals.
 # It is less than the label on the box, and differs by some 0.1 GiB between drivers and ECC settings.
@@ -137,6 +138,16 @@ class SimDriver:
         insort(self._starts, address)
         self._sizes[address] = nbytes
         return address
+
+    def adopt(self, address: int, nbytes: int, *, is_virtual: bool = False) -> None:
+        """Take memory (or a virtual range) at an address of a recording as handed out; new ones lie beyond it."""
+        if not is_virtual:
+            self._take(nbytes)
+        insort(self._starts, address)
+        self._sizes[address] = nbytes
+        beyond = self._round(address + nbytes)
+        self._next_malloc = max(self._next_malloc, beyond)
+        self._next_virtual = max(self._next_virtual, beyond + _APART)
 
     def free(self, address: int) -> None:
         """Give back what `malloc` returned."""

@@ -31,11 +31,11 @@ def obtain(heap: Heap, pool: BlockPool, stream: int, size: int) -> Block | None:
     block: Block | None = _find(pool, stream, size) or _reserve(heap, pool, stream)
     assert block is not None
     if block.state == UNMAPPED:
-        block = _map(heap, block, min(block.size, size))
+        block = map_front(heap, block, min(block.size, size))
     while block is not None and block.size < size:
         following = block.next
         assert following is not None
-        block = _map(heap, following, min(size - block.size, following.size))
+        block = map_front(heap, following, min(size - block.size, following.size))
     if block is not None:
         pool.take(block)
     return block
@@ -72,7 +72,7 @@ def _reserve(heap: Heap, pool: BlockPool, stream: int) -> Block:
     return segment.tail
 
 
-def _map(heap: Heap, block: Block, nbytes: int) -> Block | None:
+def map_front(heap: Heap, block: Block, nbytes: int) -> Block | None:
     """Map the first `nbytes`, in whole pages, of an unmapped block: the free block that they are part of then."""
     segment = block.segment
     pool = segment.pool

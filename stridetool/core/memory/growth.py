@@ -74,10 +74,10 @@ def _obtain(heap: Heap, pool: BlockPool, stream: int, size: int) -> Block | None
         address = heap.driver.malloc(nbytes)
     except OutOfMemoryError:
         return None
-    return _new_segment(heap, pool, stream, address, nbytes)
+    return new_segment(heap, pool, stream, address, nbytes)
 
 
-def _new_segment(heap: Heap, pool: BlockPool, stream: int, address: int, nbytes: int) -> Block:
+def new_segment(heap: Heap, pool: BlockPool, stream: int, address: int, nbytes: int) -> Block:
     segment = heap.add_segment(pool, stream, address, nbytes, page=0)
     statistics = heap.statistics
     statistics.segment.up(pool.is_small, 1)

@@ -1,0 +1,229 @@
+"""The report of `alloc-report`: one allocator's memory, its history, and what other settings would have made of it."""
+
+from __future__ import annotations
+
+import msgspec
+
+from stridetool.report.inspect import Source
+
+
+class DeviceFacts(msgspec.Struct, frozen=True):
+    """`total_bytes` is what the allocator can get: the device's capacity, or what a recording shows; None: unknown."""
+
+    name: str
+    total_bytes: int | None
+    simulated: bool
+
+
+class Fragmentation(msgspec.Struct, frozen=True, kw_only=True):
+    """`requested + internal == active` and `allocated + pending_free + external == reserved`.
+
+    Internal: bytes of active blocks beyond what was asked for. External: bytes of free blocks. Of these,
+    `releasable_bytes` are whole segments (whole pages of expandable ones) that empty_cache gives back, and the
+    rest is pinned by live blocks beside it.
+    """
+
+    reserved_bytes: int
+    allocated_bytes: int
+    pending_free_bytes: int
+    active_bytes: int
+    requested_bytes: int
+    internal_bytes: int
+    external_bytes: int
+    largest_free_bytes: int
+    releasable_bytes: int
+    pinned_free_bytes: int
+
+
+class FreeMemory(msgspec.Struct, frozen=True, kw_only=True):
+    """Free memory that only requests of one pool and one stream can use."""
+
+    pool: str
+    stream: int
+    free_bytes: int
+    blocks: int
+    largest_bytes: int
+
+
+class BlockRow(msgspec.Struct, frozen=True):
+    """A range of a segment; `requested_size` is 0 where it is inactive."""
+
+    address: str
+    size: int
+    requested_size: int
+    state: str
+
+
+class SegmentRow(msgspec.Struct, frozen=True, kw_only=True):
+    """Memory that came from the device in one piece, or a contiguous mapped range."""
+
+    address: str
+    total_size: int
+    stream: int
+    segment_type: str
+    pool_id: tuple[int, int] = (0, 0)
+    is_expandable: bool
+    blocks: tuple[BlockRow, ...]
+
+
+class Timeline(msgspec.Struct, frozen=True):
+    """The state after some events, those with the most allocated bytes of their part of the trace among them."""
+
+    index: tuple[int, ...]
+    allocated_bytes: tuple[int, ...]
+    reserved_bytes: tuple[int, ...]
+
+
+class Exactness(msgspec.Struct, frozen=True, kw_only=True):
+    """How many of the recorded addresses the allocator predicts from the same requests, and what was assumed.
+
+    `first_miss` is an index into the recorded entries. `policy` is the order of free blocks that predicts more.
+    """
+
+    predicted: int
+    total: int
+    first_miss: int | None
+    assumed: tuple[str, ...]
+    policy: str = "2.14"
+
+
+class Certificate(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether any setting could have saved the run: `live_bytes` (asked for) plus the request against what the
+    device can give. `at` is the event that failed."""
+
+    live_bytes: int
+    request_bytes: int
+    usable_bytes: int
+    no_setting_helps: bool
+    at: int | None = None
+
+
+class WhatIf(msgspec.Struct, frozen=True, kw_only=True):
+    """The same requests under other settings. `start` is `cold` (live memory placed afresh), `warm` (where it was)
+    or `empty` (a trace from its beginning); `cost` says what else the settings bring with them."""
+
+    settings: str
+    start: str
+    peak_reserved_bytes: int
+    peak_allocated_bytes: int
+    ooms: int
+    retries: int
+    device_calls: int
+    smallest_capacity_bytes: int | None
+    fits: bool
+    cost: tuple[str, ...] = ()
+    fraction: float | None = None
+
+
+class Recommendation(msgspec.Struct, frozen=True):
+    """The settings to paste, and why these."""
+
+    settings: str
+    why: str
+
+
+class Pin(msgspec.Struct, frozen=True, kw_only=True):
+    """A live block, and the free memory of its segment that cannot go back as long as it lives."""
+
+    address: str
+    size: int
+    requested_size: int
+    pinned_bytes: int
+    segment: str
+    site: str
+
+
+class Site(msgspec.Struct, frozen=True, kw_only=True):
+    """A place in the program and the live memory that was asked for there."""
+
+    site: str
+    blocks: int
+    nbytes: int
+
+
+class Leak(msgspec.Struct, frozen=True, kw_only=True):
+    """A place whose live memory grows from step to step: bytes at the end of each step."""
+
+    site: str
+    grown_bytes: int
+    at_steps: tuple[int, ...]
+
+
+class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+    """What happened over the whole history, as replayed."""
+
+    events: int
+    allocations: int
+    ooms: tuple[int, ...] = ()
+    retries: int = 0
+    device_calls: int = 0
+    peak_allocated_bytes: int = 0
+    peak_reserved_bytes: int = 0
+
+
+class DeviceReport(msgspec.Struct, frozen=True, kw_only=True, tag_field="of", tag="device"):
+    """One device of one process. `floor_bytes` is the peak of live requested bytes, which no allocator can beat;
+    `packing_bytes` is the best placement found by looking at the whole trace at once."""
+
+    source: Source
+    device: DeviceFacts
+    settings: str
+    stats: dict[str, int]
+    fragmentation: Fragmentation
+    segments: tuple[SegmentRow, ...]
+    timeline: Timeline
+    exactness: Exactness | None = None
+    certificate: Certificate | None = None
+    floor_bytes: int
+    packing_bytes: int | None = None
+    what_if: tuple[WhatIf, ...] = ()
+    recommended: Recommendation | None = None
+    outcome: Outcome | None = None
+    free_memory: tuple[FreeMemory, ...] = ()
+    pins: tuple[Pin, ...] = ()
+    sites: tuple[Site, ...] = ()
+    leaks: tuple[Leak, ...] = ()
+    at: int | None = None
+
+
+class DevicesReport(msgspec.Struct, frozen=True, kw_only=True, tag_field="of", tag="devices"):
+    """Several devices or ranks. `outliers` are indices into `devices`."""
+
+    devices: tuple[DeviceReport, ...]
+    outliers: tuple[int, ...] = ()
+
+
+class MessageReport(msgspec.Struct, frozen=True, kw_only=True, tag_field="of", tag="message"):
+    """What an out-of-memory message alone says. Bytes are as exact as the message; None: it does not say."""
+
+    source: Source
+    era: str
+    device: int
+    wanted_bytes: int
+    total_bytes: int | None
+    free_bytes: int | None
+    allocated_bytes: int | None
+    reserved_bytes: int | None
+    unallocated_bytes: int | None
+    private_pool_bytes: int
+    foreign_bytes: int | None
+    verdict: str
+
+
+AllocReport = DeviceReport | DevicesReport | MessageReport
+
+
+class EventLine(msgspec.Struct, frozen=True, tag_field="type", tag="event"):
+    """A line of `--events`: one event and the state after it. `address` is null where no memory was handed out."""
+
+    index: int
+    op: str
+    id: str | int | float | bool | None
+    address: str | None
+    oom: bool
+    reserved_bytes: int
+    allocated_bytes: int
+    active_bytes: int
+    requested_bytes: int
+    segments: int
+    inactive_split_bytes: int

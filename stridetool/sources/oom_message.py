@@ -1,0 +1,98 @@
+"""Torch's out-of-memory text, of its three eras, to numbers: what a pasted message can say without any snapshot.
+
+- 2018 to 1.4: `(GPU 0; 11.93 GiB total capacity; 4.00 GiB already allocated; 7.33 GiB free; 179.00 KiB cached)`
+- 1.5 to 2.0: `(GPU 0; …; 7.33 GiB free; 4.10 GiB reserved in total by PyTorch) If reserved memory is >> …`
+- since 2.1: `GPU 0 has a total capacity of … of which … is free. … Of the allocated memory … is allocated by
+  PyTorch, and … is reserved by PyTorch but unallocated.`
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from stridetool.errors import InputError
+
+MARK = "out of memory"
+_UNITS = {"bytes": 1, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40, "KB": 1 << 10,
+          "MB": 1 << 20, "GB": 1 << 30}  # fmt: skip
+_SIZE = r"(\d{1,15}(?:\.\d{1,6})?) (bytes|B|[KMGT]iB|[KMG]B)"
+_OLD = {
+    "total_bytes": rf"{_SIZE} total capacity",
+    "allocated_bytes": rf"{_SIZE} already allocated",
+    "free_bytes": rf"{_SIZE} free",
+    "reserved_bytes": rf"{_SIZE} (?:cached|reserved in total by PyTorch)",
+}
+_NEW = {
+    "total_bytes": rf"total capacity of {_SIZE}",
+    "free_bytes": rf"of which {_SIZE} is free",
+    "process_bytes": rf"this process has {_SIZE} memory in use",
+    "allowed_bytes": rf"{_SIZE} allowed",
+    "allocated_bytes": rf"Of the allocated memory {_SIZE} is allocated by PyTorch",
+    "private_pool_bytes": rf"with {_SIZE} allocated in private pools",
+    "unallocated_bytes": rf"{_SIZE} is reserved by PyTorch but unallocated",
+}
+_WANTED = re.compile(rf"Tried to allocate {_SIZE}")
+_OTHER_PROCESS = re.compile(rf"Process (\d+) has {_SIZE} memory in use")
+_GPU = re.compile(r"GPU (\d{1,4})")
+MAX_TEXT = 1 << 20
+
+
+class OomMessage(NamedTuple):
+    """Bytes as the message rounds them; None is what an era does not say.
+
+    `wanted_bytes` is the segment that did not fit, which is larger than what the program asked for.
+    """
+
+    era: str
+    device: int
+    wanted_bytes: int
+    total_bytes: int | None
+    free_bytes: int | None
+    allocated_bytes: int | None
+    reserved_bytes: int | None
+    private_pool_bytes: int = 0
+    allowed_bytes: int | None = None
+    process_bytes: int | None = None
+    others_bytes: int = 0
+
+
+def parse_message(text: str) -> OomMessage:
+    """The last out-of-memory message in `text`. Raises InputError when there is none of torch's."""
+    text = " ".join(text[-MAX_TEXT:].split())
+    start = text.lower().rfind(MARK)
+    wanted = None if start < 0 else _WANTED.search(text, start)
+    if wanted is None:
+        raise InputError("this is no out-of-memory message of torch", hint="paste the line with `Tried to allocate`")
+    text = text[start:]
+    gpu = _GPU.search(text)
+    device = int(gpu[1]) if gpu else 0
+    if "already allocated" in text:
+        sizes = _sizes(_OLD, text)
+        era = "1.5 to 2.0" if "reserved in total by PyTorch" in text else "before 1.5"
+        return OomMessage(era, device, _bytes(*wanted.groups()), **{name: sizes.get(name) for name in _OLD})
+    sizes = _sizes(_NEW, text)
+    allocated, unallocated = sizes.get("allocated_bytes"), sizes.get("unallocated_bytes")
+    reserved = None if allocated is None or unallocated is None else allocated + unallocated
+    return OomMessage(
+        "2.1 or later",
+        device,
+        _bytes(*wanted.groups()),
+        sizes.get("total_bytes"),
+        sizes.get("free_bytes"),
+        allocated,
+        reserved,
+        sizes.get("private_pool_bytes", 0),
+        sizes.get("allowed_bytes"),
+        sizes.get("process_bytes"),
+        sum(_bytes(number, unit) for _, number, unit in _OTHER_PROCESS.findall(text)),
+    )
+
+
+def _sizes(patterns: dict[str, str], text: str) -> dict[str, int]:
+    found = {name: re.search(pattern, text) for name, pattern in patterns.items()}
+    return {name: _bytes(*match.groups()) for name, match in found.items() if match}
+
+
+def _bytes(number: str, unit: str) -> int:
+    return int(float(number) * _UNITS[unit])
