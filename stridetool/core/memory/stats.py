@@ -129,6 +129,16 @@ class Peaks:
         self.active = self.active_bytes = self.split = self.split_bytes = 0
 
 
+_NUMBERS = (
+    "num_alloc_retries",
+    "num_device_alloc",
+    "num_device_free",
+    "num_oom_rejections",
+    "num_ooms",
+    "num_sync_all_streams",
+)
+
+
 class Statistics:
     """All counters of one allocator."""
 
@@ -194,9 +204,8 @@ class Statistics:
             _write_counters(values, f"reserved_bytes_by_private_pools.{first}_{second}", counters)
         for name in ("oversize_allocations", "oversize_segments"):
             _write_counter(values, name, getattr(self, name))
-        for name in self.__slots__:
-            if name.startswith("num_"):
-                values[name] = getattr(self, name)
+        for name in _NUMBERS:
+            values[name] = getattr(self, name)
         values["max_split_size"] = max_split_size - (SIZE_MAX + 1 if max_split_size > SIZE_MAX // 2 else 0)
         return dict(sorted(values.items()))
 
