@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+
+import msgspec
 
 from stridetool.analysis.reach import Interval
-from stridetool.report.inspect import Picture
+from stridetool.report.files import FileAccount
+from stridetool.report.inspect import InspectReport, Picture
 
 CELLS = 64
+MAX_FILES = 16
 
 
 def picture(
@@ -31,6 +35,41 @@ def picture(
     shared = tuple(sum(lane[j] > 0 for lane in lanes) for j in range(count))
     repeated = tuple(tuple(_shares(reach, width, count, nbytes)) if reach else () for reach in repeats)
     return Picture(storage, width, tuple(tensors), tuple(map(tuple, lanes)), shared, repeated)
+
+
+def with_file_pictures(report: InspectReport, cells: int = CELLS) -> InspectReport:
+    """`report` with a picture of each of its first files that has regions."""
+    shown = [account for account in report.files if account.regions][:MAX_FILES]
+    return msgspec.structs.replace(report, file_pictures=tuple(file_picture(account, cells) for account in shown))
+
+
+def file_picture(account: FileAccount, cells: int = CELLS) -> Picture:
+    """A file as one strip: a lane for each kind of bytes; `shared` counts the records that begin in a cell.
+
+    Of regions that the account dropped nothing is known but that they are no others: they are a lane of their own.
+    """
+    lanes: dict[str, list[Interval]] = {}
+    for region in account.regions:
+        lanes.setdefault(region.kind, []).append((region.offset, region.offset + region.nbytes))
+    if account.regions_dropped:
+        lanes["other"] = list(_between([lane for kept in lanes.values() for lane in kept], account.nbytes))
+    drawn = picture(account.path, account.nbytes, tuple(lanes), tuple(lanes.values()), cells)
+    records = [0] * len(drawn.shared)
+    for region in account.regions:
+        if region.kind == "data":
+            records[region.offset // drawn.bytes_per_cell] += 1
+    return msgspec.structs.replace(drawn, shared=tuple(records))
+
+
+def _between(kept: Sequence[Interval], nbytes: int) -> Iterator[Interval]:
+    """What of [0, nbytes) lies in none of `kept`."""
+    covered = 0
+    for first, end in sorted(kept):
+        if first > covered:
+            yield covered, first
+        covered = max(covered, end)
+    if covered < nbytes:
+        yield covered, nbytes
 
 
 def cell_bytes(nbytes: int, cells: int) -> int:

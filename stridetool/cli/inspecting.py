@@ -61,6 +61,7 @@ def run_inspection(request: Inspection, where: Output) -> None:
     from stridetool.analysis.arrange import arranged
     from stridetool.analysis.findings import fails
     from stridetool.analysis.merge import merged
+    from stridetool.analysis.pictures import with_file_pictures
 
     cells = 64 if where.format == "json" else max(16, min(terminal_width(), 200) - _LABELS)
     with ExitStack() as stack:
@@ -69,7 +70,7 @@ def run_inspection(request: Inspection, where: Output) -> None:
             merged([part.report for part in parts]), sort=request.sort, top=request.top, copies_only=request.copies_only
         )
         findings = tuple(finding for part in parts for finding in part.findings)
-        report = with_access(report)
+        report = with_file_pictures(with_access(report), cells)
         where.write(_text(envelope("inspect", report, findings), request, where))
     failures = [part.failure for part in parts if part.failure is not None]
     for message, hint in failures:
@@ -184,10 +185,14 @@ def _text(document: Envelope[InspectReport], request: Inspection, where: Output)
         return _table(document, request, where)
     if where.format == "json":
         return [to_json(document)]
-    from stridetool.render.svg import inspect_svg
-
     if where.format == "svg":
+        from stridetool.render.svg import inspect_svg
+
         return inspect_svg(document)
+    if where.format == "html":
+        from stridetool.render.inspect_page import inspect_page
+
+        return inspect_page(document)
     from stridetool.cli.present import text_of
     from stridetool.render.blocks import ascii_blocks
     from stridetool.render.inspect_text import inspect_blocks
@@ -195,4 +200,4 @@ def _text(document: Envelope[InspectReport], request: Inspection, where: Output)
     blocks = inspect_blocks(document, width=terminal_width())
     if request.ascii_only:
         blocks = ascii_blocks(blocks)
-    return text_of("stride-tool inspect", blocks, where, inspect_svg(document))
+    return text_of("stride-tool inspect", blocks, where)

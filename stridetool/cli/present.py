@@ -10,12 +10,12 @@ from stridetool.render.blocks import Block
 from stridetool.render.plain import write_plain
 
 
-def text_of(title: str, blocks: Iterable[Block], where: Output, picture: Iterable[str] = ()) -> Iterator[str]:
+def text_of(title: str, blocks: Iterable[Block], where: Output) -> Iterator[str]:
     """HTML where it was asked for; else text: through Rich on a terminal, plain and at full width elsewhere."""
     if where.format == "html":
         from stridetool.render.html import write_html
 
-        return write_html(title, blocks, picture)
+        return write_html(title, blocks)
     if where.path is None and sys.stdout.isatty():
         from stridetool.render.terminal import write_terminal
 

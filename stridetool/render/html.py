@@ -1,4 +1,7 @@
-"""A report as one self-contained HTML page: the same blocks as the text, with the picture in it. No script."""
+"""A report as one self-contained HTML page: the same blocks as the text, with drawings, and a script only where given.
+
+A content policy in the page forbids every request and `eval`, whatever is in it.
+"""
 
 from __future__ import annotations
 
@@ -6,24 +9,18 @@ from collections.abc import Iterable, Iterator
 from html import escape
 
 from stridetool.render.blocks import Block, Heading, Line, Span, Table, printable
+from stridetool.render.page import asset
 
-_STYLE = """
-:root{color-scheme:light dark}
-body{font:14px/1.5 ui-monospace,monospace;margin:2em;max-width:120em}
-table{border-collapse:collapse}th{text-align:left;font-weight:normal;opacity:.6}
-td,th{padding:.1em 1.2em .1em 0;white-space:pre}td.right,th.right{text-align:right}
-pre{margin:.4em 0;line-height:1.25}h2{font-size:1.1em;margin:1.4em 0 .3em}
-.name{font-weight:bold}.good{color:#009e73}.warn{color:#b8860b}.bad{color:#d55e00;font-weight:bold}.muted{opacity:.6}
-.lane0{color:#0072b2}.lane1{color:#e69f00}.lane2{color:#009e73}.lane3{color:#cc79a7}
-.lane4{color:#56b4e9}.lane5{color:#d55e00}.lane6{color:#8a6d00}.lane7{color:#777}
-"""
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
 
 
-def write_html(title: str, blocks: Iterable[Block], picture: Iterable[str] = ()) -> Iterator[str]:
-    """The page in chunks; `picture` is an SVG that stands on top."""
-    yield f'<!doctype html>\n<html lang="en"><meta charset="utf-8"><title>{_escaped(title)}</title>\n'
-    yield f"<style>{_STYLE}</style>\n<body>\n"
-    yield from picture
+def write_html(title: str, blocks: Iterable[Block], figures: Iterable[str] = (), script: str = "") -> Iterator[str]:
+    """The page in chunks; `figures` (markup of ours) stand on top, `script` (code of ours) at the end."""
+    yield f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{_escaped(title)}</title>\n'
+    yield f'<meta HTTP-EQUIV="Content-Security-Policy" content="{_POLICY}">\n'
+    yield '<meta name="viewport" content="width=device-width">\n'
+    yield f"<style>{asset('picture.css')}{asset('page.css')}</style></head>\n<body>\n<h1>{_escaped(title)}</h1>\n"
+    yield from figures
     for block in blocks:
         if isinstance(block, Heading):
             yield f"<h2>{_escaped(block.text)}</h2>\n"
@@ -32,7 +29,9 @@ def write_html(title: str, blocks: Iterable[Block], picture: Iterable[str] = ())
         elif isinstance(block, Table):
             yield from _table(block)
         else:
-            yield "<pre>" + "\n".join(_spans(spans) for spans in block.lines) + "</pre>\n"
+            yield '<pre class="picture">' + "\n".join(_spans(spans) for spans in block.lines) + "</pre>\n"
+    if script:
+        yield f"<script>{script}</script>\n"
     yield "</body></html>\n"
 
 

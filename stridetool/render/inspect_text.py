@@ -21,6 +21,7 @@ from stridetool.units import format_bytes
 
 MAX_GRIDS = 3
 MAX_STRIPS = 8
+MAX_FILES = 4
 _LABEL = 10
 
 
@@ -34,6 +35,8 @@ def inspect_blocks(document: Envelope[InspectReport], *, width: int = 100, pictu
     if report.tensors:
         yield Heading("tensors")
         yield _tensor_table(report.tensors, len(report.sources) > 1)
+    if pictures:
+        yield from _files(report)
     if report.storages:
         yield Heading("memory")
         yield from _memory(report, width, pictures)
@@ -103,11 +106,17 @@ def _tensor_cells(tensor: TensorRow, with_source: bool) -> tuple[str | Span, ...
     return (*cells, tensor.source or "") if with_source else cells
 
 
+def _files(report: InspectReport) -> Iterator[Block]:
+    for picture in report.file_pictures[:MAX_FILES]:
+        yield Heading(f"{picture.storage}, byte for byte")
+        yield Picture(list(strip(picture, _LABEL, counted="records")))
+
+
 def _memory(report: InspectReport, width: int, with_pictures: bool) -> Iterator[Block]:
     pictures = {picture.storage: picture for picture in report.pictures} if with_pictures else {}
     label = min(max((len(name) for s in report.storages[:MAX_STRIPS] for name in s.tensors), default=0), 24, width // 4)
     for storage in report.storages[:MAX_STRIPS]:
-        yield _storage_line(storage)
+        yield storage_line(storage)
         if storage.id in pictures:
             origin = origin_of(report, storage.id)
             yield Picture(list(strip(pictures[storage.id], max(label, _LABEL), origin)))
@@ -118,7 +127,8 @@ def _memory(report: InspectReport, width: int, with_pictures: bool) -> Iterator[
         yield line((f"… {len(report.storages) - MAX_STRIPS:,} more storages (--tensor GLOB chooses)", "muted"))
 
 
-def _storage_line(storage: StorageRow) -> Line:
+def storage_line(storage: StorageRow) -> Line:
+    """How large a storage is, and how much of it is reached or by whom it is held."""
     parts: list[str | Span] = [(storage.id, "name"), f"  {format_bytes(storage.nbytes)} on {storage.device}"]
     if storage.held_by:
         return line(*parts, ", named by no variable, held by ", (", ".join(storage.held_by), "warn"))
@@ -130,8 +140,8 @@ def _storage_line(storage: StorageRow) -> Line:
     return line(*parts, (", all reached", "good"))
 
 
-def worth_a_grid(tensors: Sequence[TensorRow]) -> list[TensorRow]:
+def worth_a_grid(tensors: Sequence[TensorRow], limit: int = MAX_GRIDS) -> list[TensorRow]:
     """Those whose order in memory is not the logical one; a single tensor always."""
     if len(tensors) == 1:
         return [t for t in tensors if t.numel and t.sizes]
-    return [t for t in tensors if t.numel and t.sizes and not t.is_contiguous][:MAX_GRIDS]
+    return [t for t in tensors if t.numel and t.sizes and not t.is_contiguous][:limit]

@@ -98,6 +98,12 @@ def short_bytes(nbytes: int) -> str:
     return str(nbytes)
 
 
+def unit_text(nbytes: int) -> str:
+    """A power of two of bytes: `4 B`, `64 KiB`."""
+    text = short_bytes(nbytes)
+    return f"{text} B" if text.isdigit() else f"{text[:-1]} {text[-1]}iB"
+
+
 def _kind(sign: str, style: str) -> str:
     return "muted" if sign == "·" else "bad" if sign == "╳" else style
 
@@ -117,5 +123,4 @@ def _ruler(picture: Picture, label_width: int, origin: int) -> tuple[Span, ...]:
         cell = byte // width
         if cell > len(line):
             line = line.ljust(cell) + ("╿" if (origin + byte) % PAGE == 0 else "╷") + short_bytes(byte)
-    unit = f"{short_bytes(width)}{'iB' if width >= 1024 else ' B'}/cell"
-    return (_label(unit, label_width, "muted"), (line, "muted"))
+    return (_label(f"{unit_text(width)}/cell", label_width, "muted"), (line, "muted"))

@@ -212,7 +212,10 @@ class TileRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class InspectReport(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that `inspect` found. `operations_dropped` were run but not kept (`--top` decides)."""
+    """Everything that `inspect` found. `operations_dropped` were run but not kept (`--top` decides).
+
+    `file_pictures` show each file as a whole: a lane for each kind of bytes, `shared` counting the records.
+    """
 
     source: Source | None
     sources: tuple[Source, ...]
@@ -222,6 +225,7 @@ class InspectReport(msgspec.Struct, frozen=True, kw_only=True):
     operations_dropped: int = 0
     copied_bytes: int = 0
     pictures: tuple[Picture, ...] = ()
+    file_pictures: tuple[Picture, ...] = ()
     access: tuple[AccessRow, ...] = ()
     tiles: tuple[TileRow, ...] = ()
     files: tuple[FileAccount, ...] = ()
