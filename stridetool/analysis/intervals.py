@@ -13,21 +13,20 @@ from statistics import median
 
 RESAMPLES = 1000
 _TAIL = 0.025  # on each side of a 95 % interval
-_MAX_SAMPLES = 400  # of one series: resampling is RESAMPLES times as many steps
 
 Interval = tuple[float, float]
 
 
 def median_interval(samples: Sequence[float]) -> Interval:
     """The 95 % bootstrap interval of the median of `samples` (at least one)."""
-    values = _thinned(samples)
-    return _bootstrap(lambda rng: median(rng.choices(values, k=len(values))))
+    ordered = sorted(samples)
+    return _bootstrap(lambda rng: _resampled_median(ordered, rng))
 
 
 def ratio_interval(numerator: Sequence[float], denominator: Sequence[float]) -> Interval:
     """The 95 % interval of the ratio of two medians whose samples do not pair."""
-    above, below = _thinned(numerator), _thinned(denominator)
-    return _bootstrap(lambda rng: median(rng.choices(above, k=len(above))) / median(rng.choices(below, k=len(below))))
+    above, below = sorted(numerator), sorted(denominator)
+    return _bootstrap(lambda rng: _resampled_median(above, rng) / _resampled_median(below, rng))
 
 
 def paired_ratios(numerator: Mapping[int, float], denominator: Mapping[int, float]) -> list[float]:
@@ -51,7 +50,14 @@ def _bootstrap(statistic: Callable[[random.Random], float]) -> Interval:
     return values[int(_TAIL * RESAMPLES)], values[int((1 - _TAIL) * RESAMPLES) - 1]
 
 
-def _thinned(samples: Sequence[float]) -> list[float]:
-    """At most `_MAX_SAMPLES`, evenly taken from the series."""
-    step = -(-len(samples) // _MAX_SAMPLES)
-    return list(samples[::step])
+def _resampled_median(ordered: Sequence[float], rng: random.Random) -> float:
+    """The median of n draws with replacement, without drawing n: the middle one of n uniform numbers is Beta."""
+    n = len(ordered)
+    middle = (n + 1) // 2
+    at = rng.betavariate(middle, n - middle + 1)
+    low = ordered[min(n - 1, int(n * at))]
+    if n % 2:
+        return low
+    # Of an even number, two are in the middle; the second is the least of the n - middle above the first.
+    above = 1 - (1 - at) * rng.random() ** (1 / (n - middle))
+    return (low + ordered[min(n - 1, int(n * above))]) / 2

@@ -129,7 +129,9 @@ def run(kernels, wrong=()):
 
 
 def test_rows_are_ordered_and_relative_to_peak_and_fastest():
-    done, row = run({"numpy": [10e-3, 20e-3, 10e-3, 10e-3, 30e-3, 10e-3, 10e-3, 10e-3], "ours": [2e-3, 4e-3] + [2e-3] * 6})
+    done, row = run(
+        {"numpy": [10e-3, 20e-3, 10e-3, 10e-3, 30e-3, 10e-3, 10e-3, 10e-3], "ours": [2e-3, 4e-3] + [2e-3] * 6}
+    )
     assert [kernel.kernel for kernel in row.kernels] == ["ours", "numpy"]
     ours, numpy = row.kernels
     assert (ours.fraction_of_peak, numpy.fraction_of_peak) == (0.5, 0.1)

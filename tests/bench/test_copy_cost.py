@@ -63,7 +63,9 @@ KINDS = {
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_touched_lines_are_those_that_counting_finds(kind):
-    assert modelled(KINDS[kind]).touched_line_bytes / LINE == pytest.approx(counted_lines(KINDS[kind], 4), rel=0.1, abs=2)
+    assert modelled(KINDS[kind]).touched_line_bytes / LINE == pytest.approx(
+        counted_lines(KINDS[kind], 4), rel=0.1, abs=2
+    )
 
 
 @settings(max_examples=60, deadline=None)
@@ -127,14 +129,18 @@ def test_one_column_wastes_lines_and_says_what_is_possible():
     assert cost.changes[0].changes == "source"
 
 
-@pytest.mark.parametrize("layout", [KINDS["row"], Layout.contiguous((4000,)).unfold(0, 16, 1)], ids=["expand", "unfold"])
+@pytest.mark.parametrize(
+    "layout", [KINDS["row"], Layout.contiguous((4000,)).unfold(0, 16, 1)], ids=["expand", "unfold"]
+)
 def test_views_that_repeat_are_not_to_be_materialised(layout):
     cost = copy_cost(layout, 4, 4, Machine())
     assert cost.changes[0].changes == "none"
     assert cost.attainable_fraction > 1.5
 
 
-@pytest.mark.parametrize("layout", [Layout.contiguous((1000,)), Layout((), ()), Layout.contiguous((3, 0)), KINDS["planes"]])
+@pytest.mark.parametrize(
+    "layout", [Layout.contiguous((1000,)), Layout((), ()), Layout.contiguous((3, 0)), KINDS["planes"]]
+)
 def test_what_is_fast_needs_no_change(layout):
     assert copy_cost(layout, 4, 4, Machine()).changes == ()
 
@@ -146,7 +152,9 @@ def test_a_gpu_is_told_about_its_warps():
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.lists(st.tuples(st.integers(0, 9), st.integers(-30, 30)), max_size=5), st.sampled_from((1, 2, 3, 4, 8, 12, 16)))
+@given(
+    st.lists(st.tuples(st.integers(0, 9), st.integers(-30, 30)), max_size=5), st.sampled_from((1, 2, 3, 4, 8, 12, 16))
+)
 def test_any_layout_is_explained(dims, itemsize):
     layout = Layout(tuple(n for n, _ in dims), tuple(s for _, s in dims))
     cost = copy_cost(layout, itemsize, itemsize, MACHINE)
