@@ -9,7 +9,7 @@ import gc
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from stridetool.core.drivers.sim import SimDriver
 from stridetool.core.memory.blocks import Block
@@ -35,6 +35,13 @@ class Program:
     events: list[Event]
     rows: list[Row]
     slots: int
+
+
+class Warm(NamedTuple):
+    """Memory that is there already: `place` gives the blocks of the allocations among the first `rows` events."""
+
+    place: Callable[[CachingAllocator], list[Block]]
+    rows: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,13 +180,16 @@ def replay(
     stream_events: str | int = "auto",
     on_event: OnEvent | None = None,
     history: bool = False,
+    warm: Warm | None = None,
+    stop_at_oom: bool = False,
 ) -> ReplayResult:
     """Run `events` on a simulated device of `capacity` bytes.
 
     `on_event(index, event, address, out_of_memory, allocator)` sees the state after each event; the address is
     None for everything but an allocation of more than 0 bytes that succeeded. With `history` the allocator keeps
-    a trace of its own actions, which its snapshot then holds. Raises InputError for a trace that
-    makes no sense. Running out of memory is a result, not an error.
+    a trace of its own actions, which its snapshot then holds. `warm` puts memory in place of the first allocations.
+    Raises InputError for a trace that makes no sense. Running out of memory is a result, not an error; with
+    `stop_at_oom` it is the end.
     """
     program = events if isinstance(events, Program) else compile_events(events)
     driver = SimDriver(capacity, address_policy=address_policy, stream_events=stream_events)
@@ -187,24 +197,45 @@ def replay(
     if history:
         allocator.record_history()
     with _no_garbage_collection():
-        ooms, skipped = _run(program, allocator, driver, stream_events == "manual", on_event)
+        blocks = _warm_up(program, allocator, driver, warm)
+        first = 0 if warm is None else warm.rows
+        manual = stream_events == "manual"
+        ooms, skipped = _run(program, allocator, driver, blocks, first, manual, on_event, stop_at_oom)
     return ReplayResult(allocator, driver, len(program.rows), tuple(ooms), tuple(skipped))
+
+
+def _warm_up(
+    program: Program, allocator: CachingAllocator, driver: SimDriver, warm: Warm | None
+) -> list[Block | None]:
+    """The table of live blocks, with those that are there from the beginning."""
+    blocks: list[Block | None] = [None] * program.slots
+    if warm is not None:
+        placed = iter(warm.place(allocator))
+        for index, (code, slot, _, _) in enumerate(program.rows[: warm.rows]):
+            if code == ALLOC:
+                blocks[slot] = next(placed)
+            else:
+                _other(program.events[index], allocator, driver, False)
+    return blocks
 
 
 def _run(
     program: Program,
     allocator: CachingAllocator,
     driver: SimDriver,
+    blocks: list[Block | None],
+    first: int,
     manual: bool,
     on_event: OnEvent | None,
+    stop_at_oom: bool,
 ) -> tuple[list[int], list[int]]:
     """The loop: indices of failed allocations, and of the events that these leave without effect."""
     ooms: list[int] = []
     skipped: list[int] = []
-    blocks: list[Block | None] = [None] * program.slots
     failed: set[int] = set()
     malloc, free = allocator.malloc, allocator.free
-    for index, (code, slot, nbytes, stream) in enumerate(program.rows):
+    rows = program.rows[first:] if first else program.rows
+    for index, (code, slot, nbytes, stream) in enumerate(rows, first):
         block: Block | None = None
         if code == FREE:
             block = blocks[slot]
@@ -220,6 +251,8 @@ def _run(
             except OutOfMemoryError:
                 ooms.append(index)
                 failed.add(slot)
+                if stop_at_oom:
+                    break
         elif code == RECORD_STREAM:
             block = blocks[slot]
             if block is not None:

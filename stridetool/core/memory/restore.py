@@ -107,7 +107,7 @@ def _reserve_at(heap: CachingAllocator, pool: BlockPool, first: Range, last: Ran
 
 def _map_at(heap: CachingAllocator, segment: Segment, address: int, size: int) -> None:
     """Map a range of an expandable segment, which must be unmapped. Raises InputError when it is not."""
-    block = _containing(segment, address)
+    block = block_at(segment, address)
     if block is None or block.state != UNMAPPED or address + size > block.address + block.size:
         raise InputError(f"{address:#x} is mapped twice")
     if size % segment.page or (address - segment.address) % segment.page:
@@ -133,7 +133,7 @@ def adopt(heap: CachingAllocator, pool: BlockPool, stream: int, address: int, si
 
 def _occupy(heap: CachingAllocator, segment: Segment, address: int, size: int, requested: int) -> Block:
     """Cut a live block of exactly `size` bytes out of free memory."""
-    block = _containing(segment, address)
+    block = block_at(segment, address)
     if block is None or block.state != FREE or address + size > block.address + block.size:
         raise InputError(f"the block at {address:#x} does not lie in free memory")
     pool = segment.pool
@@ -176,7 +176,7 @@ def _count(heap: CachingAllocator, segment: Segment, block: Block, was_split: bo
     peaks.requested = max(peaks.requested, tally.requested + sibling.requested)
 
 
-def _containing(segment: Segment, address: int) -> Block | None:
+def block_at(segment: Segment, address: int) -> Block | None:
     """The block of this segment in which `address` lies."""
     block: Block | None = segment.tail
     while block is not None and block.address > address:
@@ -194,7 +194,7 @@ def segment_at(heap: CachingAllocator, address: int) -> Segment | None:
 def place(heap: CachingAllocator, address: int, nbytes: int) -> Block | None:
     """What `malloc(nbytes)` would do if it had chosen the free memory at `address`; None when none is there."""
     segment = segment_at(heap, address)
-    block = None if segment is None else _containing(segment, address)
+    block = None if segment is None else block_at(segment, address)
     if segment is None or block is None or block.state != FREE:
         return None
     size = -(-max(nbytes, 1) // 512) * 512 if heap.divisions is None else heap._round(nbytes)
@@ -242,7 +242,7 @@ def grant(heap: CachingAllocator, each: Range, *, page: int) -> None:
 def give_back(heap: CachingAllocator, address: int) -> bool:
     """Give a free segment, or the free pages around `address`, back to the device; False when they are in use."""
     segment = segment_at(heap, address)
-    block = None if segment is None else _containing(segment, address)
+    block = None if segment is None else block_at(segment, address)
     if segment is None or block is None or block.state != FREE:
         return False
     if segment.page:
@@ -252,3 +252,14 @@ def give_back(heap: CachingAllocator, address: int) -> bool:
         return False
     growth.release_segment(heap, block)
     return True
+
+
+def exchange_ages(first: Segment, second: Segment) -> None:
+    """Let two segments of one pool have each other's place in the order of their free blocks."""
+    for segment, counter in ((first, second.counter), (second, first.counter)):
+        free = [block for block in segment.blocks() if block.state == FREE]
+        for block in free:
+            segment.pool.take(block)
+        segment.counter = counter
+        for block in free:
+            segment.pool.put(block)

@@ -1,0 +1,353 @@
+"""Replays a recording next to itself: which of the recorded addresses does the allocator predict?
+
+The device is the recording's: it gives what was given then and refuses everything else. Where the prediction is
+wrong the allocator is led back to what was recorded, so that one miss is one miss. What the start of a partial
+recording leaves open and a later address reveals (a block that was larger than asked for, the age of a segment)
+is corrected, and for sizes the replay begins again with what is known now.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from stridetool.analysis.rewind import Start, rewind, sized
+from stridetool.core.drivers.sim import SimDriver
+from stridetool.core.memory import restore
+from stridetool.core.memory.blocks import FREE, SMALL_BUFFER, SMALL_SIZE, Block
+from stridetool.core.memory.caching import CachingAllocator
+from stridetool.core.memory.recorded import DEFAULT_POOL, DeviceRecording, History, PoolId
+from stridetool.core.memory.rounding import segment_size
+from stridetool.core.memory.settings import Settings
+from stridetool.errors import InputError, OutOfMemoryError
+
+_MAX_PASSES = 6
+_PSEUDO_STREAM = 1 << 40  # streams that stand for "whatever this freed block waits for"
+_UNLIMITED = 1 << 50
+
+OnEntry = Callable[[int, CachingAllocator], None]
+
+
+class UnexpectedError(Exception):
+    """The allocator asks the device for what the recording does not have here."""
+
+
+class RecordedDriver(SimDriver):
+    """Gives the segments and pages that were recorded, in their order, and nothing else."""
+
+    def __init__(self) -> None:
+        super().__init__(_UNLIMITED, stream_events="manual")
+        self.expected: deque[tuple[str, int, int]] = deque()  # (action, address, bytes)
+        self.asked = False  # whether the allocator itself is asking now, and not the recording
+
+    def _next(self, action: str) -> tuple[str, int, int]:
+        if not self.expected or self.expected[0][0] != action:
+            raise UnexpectedError
+        return self.expected[0]
+
+    def malloc(self, nbytes: int) -> int:
+        _, address, size = self._next("segment_alloc")
+        if size != nbytes:
+            raise UnexpectedError
+        self.expected.popleft()
+        self.adopt(address, size)
+        return address
+
+    def reserve(self, nbytes: int) -> int:
+        address = self._next("segment_map")[1]
+        self.adopt(address, nbytes, is_virtual=True)
+        return address
+
+    def create(self, nbytes: int) -> int:
+        if self.asked:
+            self._next("segment_map")
+        return super().create(nbytes)
+
+    def map(self, address: int, nbytes: int, handle: int) -> None:
+        if not self.asked:
+            return
+        _, start, left = self._next("segment_map")
+        if address != start or left < nbytes:
+            raise UnexpectedError
+        self.expected.popleft()
+        if left > nbytes:
+            self.expected.appendleft(("segment_map", start + nbytes, left - nbytes))
+
+
+@dataclass(slots=True)
+class Check:
+    """What a pass found. `allocator` stands at the end of the recording; `known` are its live blocks."""
+
+    allocator: CachingAllocator
+    known: dict[int, Block]
+    predicted: int = 0
+    total: int = 0
+    first_miss: int | None = None
+    widened: dict[int, int] = field(default_factory=dict)  # address at the start → size learned
+    reordered: int = 0
+    lost: int = 0  # entries that the model could not follow
+    peak_requested: int = 0
+
+
+def check(
+    recording: DeviceRecording,
+    settings: Settings,
+    policy: str,
+    *,
+    start: Start | None = None,
+    until: int | None = None,
+    on_entry: OnEntry | None = None,
+) -> tuple[Check, Start]:
+    """Replay the recorded requests (up to entry `until`) and count the addresses that come out as recorded."""
+    start = start or rewind(recording)
+    sizes = sized(start, settings)
+    learned: dict[int, int] = {}
+    for _ in range(_MAX_PASSES):
+        result = _Pass(recording, settings, policy, start, {**sizes, **learned}, until).run()
+        if not result.widened:
+            break
+        learned |= result.widened
+    if on_entry is not None:
+        result = _Pass(recording, settings, policy, start, {**sizes, **learned}, until).run(on_entry)
+    result.widened = learned
+    return result, start
+
+
+class _Pass:
+    """One replay of the recorded entries."""
+
+    def __init__(
+        self,
+        recording: DeviceRecording,
+        settings: Settings,
+        policy: str,
+        start: Start,
+        sizes: dict[int, int],
+        until: int | None,
+    ) -> None:
+        self.history: History = recording.history
+        self.end = len(self.history) if until is None else min(until + 1, len(self.history))
+        self.page = settings.large_segment_size
+        self.driver = RecordedDriver()
+        self.heap = CachingAllocator(self.driver, settings, policy=policy, fraction=1.0)
+        self.heap.set_fraction(1.0)
+        self.start = start
+        self.sizes = sizes
+        self.pools = _PoolFinder(recording, start)
+        self.streams = 0
+        self.waiting: dict[int, int] = {}  # address → stream that its free waits for
+        self.released = False  # the device took memory back since the last request
+        actions = set(self.history.actions)
+        self.frees_on_request = "free_completed" not in actions
+        self.result = Check(self.heap, {})
+
+    def run(self, on_entry: OnEntry | None = None) -> Check:
+        self._install()
+        handlers = {
+            "alloc": self._alloc,
+            "free_requested": self._free_requested,
+            "free_completed": self._free_completed,
+            "segment_alloc": self._expect,
+            "segment_map": self._expect,
+            "segment_free": self._give_back,
+            "segment_unmap": self._give_back,
+        }
+        for index, action in enumerate(self.history.actions[: self.end]):
+            handler = handlers.get(action)
+            if handler is not None:
+                handler(index)
+            elif action == "oom":
+                self._flush()
+            if on_entry is not None:
+                on_entry(index, self.heap)
+        self._flush()
+        return self.result
+
+    def _install(self) -> None:
+        blocks = self.start.blocks
+        live = {address: (size, min(blocks[address].requested, size)) for address, size in self.sizes.items()}
+        ranges = [restore.Range(*segment) for segment in self.start.segments.values()]
+        self.result.known = restore.install(self.heap, ranges, live, page=self.page)
+        self.result.lost += len(blocks) - len(self.result.known)
+        for address, block in blocks.items():
+            if block.is_pending and address in self.result.known:
+                self._let_wait(address)
+
+    def _expect(self, index: int) -> None:
+        history = self.history
+        self.driver.expected.append((history.actions[index], history.addresses[index], history.sizes[index]))
+
+    def _flush(self) -> None:
+        """Take over what the device gave, and the allocator did not ask for."""
+        while self.driver.expected:
+            action, address, size = self.driver.expected.popleft()
+            small = size == SMALL_BUFFER
+            pool_id = self.pools.of(address)
+            stream = self.pools.stream_of(address)
+            each = restore.Range(address, size, stream, small, pool_id, action == "segment_map")
+            try:
+                restore.grant(self.heap, each, page=self.page)
+            except (InputError, OutOfMemoryError):
+                self.result.lost += 1
+
+    def _give_back(self, index: int) -> None:
+        self._flush()
+        self.released = True
+        if not restore.give_back(self.heap, self.history.addresses[index]):
+            self.result.lost += 1
+
+    def _alloc(self, index: int) -> None:
+        history = self.history
+        address, nbytes, stream = history.addresses[index], history.sizes[index], history.streams[index]
+        self.result.total += 1
+        self.pools.note_stream(address, stream)
+        grown = self._first_growth(nbytes) if self.released else None
+        block = None if grown is not None else self._predict(index, nbytes, stream)
+        self.released = False
+        if block is not None and block.address == address and not self.driver.expected:
+            self.result.predicted += 1
+        elif grown == address:
+            # Torch does not search again after it released memory: the new segment it is, though a block would fit.
+            self.result.predicted += 1
+            block = self._follow(index, None)
+        else:
+            if self.result.first_miss is None:
+                self.result.first_miss = index
+            block = self._follow(index, block)
+        if block is None:
+            self.result.lost += 1
+        else:
+            self.result.known[address] = block
+        self.result.peak_requested = max(self.result.peak_requested, self.heap.requested_bytes)
+
+    def _first_growth(self, nbytes: int) -> int | None:
+        """The address of the new segment of just the size that this request makes, if that is what comes next."""
+        if not self.driver.expected or self.driver.expected[0][0] != "segment_alloc":
+            return None
+        _, address, size = self.driver.expected[0]
+        rounded = -(-max(nbytes, 1) // 512) * 512 if self.heap.divisions is None else self.heap._round(nbytes)
+        return address if size == segment_size(rounded, self.page) else None
+
+    def _predict(self, index: int, nbytes: int, stream: int) -> Block | None:
+        """The allocator's own choice for this request."""
+        pool_id = self.history.pool_ids[index] or self.pools.of(self.history.addresses[index])
+        if pool_id != DEFAULT_POOL:
+            restore.pool_of(self.heap, pool_id, True)
+            self.heap.active_pools.append(self.heap.private[pool_id])
+        self.driver.asked = True
+        try:
+            return self.heap.malloc(max(nbytes, 1), stream)
+        except (UnexpectedError, OutOfMemoryError):
+            return None
+        finally:
+            self.driver.asked = False
+            self.heap.active_pools.clear()
+
+    def _follow(self, index: int, wrong: Block | None) -> Block | None:
+        """Undo the wrong choice and do what was recorded."""
+        address, nbytes = self.history.addresses[index], self.history.sizes[index]
+        if wrong is not None:
+            self._learn_order(wrong, address)
+            self.heap.free(wrong)
+        self._flush()
+        self._learn_size(address)
+        return restore.place(self.heap, address, max(nbytes, 1))
+
+    def _learn_size(self, address: int) -> None:
+        """A block begins a little behind the start of free memory: the block before it was larger than it asked."""
+        segment = restore.segment_at(self.heap, address)
+        free = None if segment is None else restore.block_at(segment, address)
+        if segment is None or free is None or free.state != FREE or segment.page or segment.pool.is_small:
+            return
+        before, slack = free.prev, address - free.address
+        if before is None or not 0 < slack <= SMALL_SIZE or before.address not in self.start.blocks:
+            return
+        if self.start.blocks[before.address].size is None and self.result.known.get(before.address) is before:
+            if restore.widen(self.heap, before, slack):
+                self.result.widened[before.address] = before.size
+
+    def _learn_order(self, wrong: Block, address: int) -> None:
+        """Of two free blocks of one size torch took the other: its segment is the older one."""
+        segment = restore.segment_at(self.heap, address)
+        if segment is None or segment is wrong.segment or segment.pool is not wrong.segment.pool:
+            return
+        if self.heap.counts_segments and segment.counter > wrong.segment.counter:
+            restore.exchange_ages(segment, wrong.segment)
+            self.result.reordered += 1
+
+    def _free_requested(self, index: int) -> None:
+        history, address = self.history, self.history.addresses[index]
+        if address not in self.result.known:
+            self.result.lost += 1
+            return
+        following = index + 1
+        at_once = self.frees_on_request or (
+            following < len(history)
+            and history.actions[following] == "free_completed"
+            and history.addresses[following] == address
+        )
+        if at_once:
+            self.heap.free(self.result.known.pop(address))
+        else:
+            self._let_wait(address)
+
+    def _let_wait(self, address: int) -> None:
+        block = self.result.known[address]
+        self.streams += 1
+        self.waiting[address] = _PSEUDO_STREAM + self.streams
+        self.heap.record_stream(block, self.waiting[address])
+        self.heap.free(block)
+
+    def _free_completed(self, index: int) -> None:
+        address = self.history.addresses[index]
+        if address in self.waiting:
+            self.driver.complete(self.waiting.pop(address))
+            self.result.known.pop(address, None)
+            self.heap.process_events()
+        elif address in self.result.known:  # no request was recorded
+            self.heap.free(self.result.known.pop(address))
+
+
+class _PoolFinder:
+    """The pool and stream of an address where an entry does not tell: from the segments at the end and the start."""
+
+    def __init__(self, recording: DeviceRecording, start: Start) -> None:
+        self._ranges = sorted(
+            (each.address, each.size, each.pool_id, each.stream)
+            for each in (*recording.segments, *start.segments.values())
+        )
+        self._streams: dict[int, int] = {}
+        history = recording.history
+        for index, action in enumerate(history.actions):
+            if action in ("segment_alloc", "segment_map"):
+                self._streams[history.addresses[index]] = history.streams[index]
+        self._pools = {
+            history.addresses[index]: pool
+            for index, (action, pool) in enumerate(zip(history.actions, history.pool_ids, strict=True))
+            if pool is not None and action in ("segment_alloc", "segment_map")
+        }
+
+    def note_stream(self, address: int, stream: int) -> None:
+        """An allocation at `address` was for `stream`."""
+        self._streams.setdefault(address, stream)
+
+    def of(self, address: int) -> PoolId:
+        """The pool of the segment in which `address` lies."""
+        if address in self._pools:
+            return self._pools[address]
+        found = self._find(address)
+        return DEFAULT_POOL if found is None else found[2]
+
+    def stream_of(self, address: int) -> int:
+        """The stream of that segment."""
+        if address in self._streams:
+            return self._streams[address]
+        found = self._find(address)
+        return 0 if found is None else found[3]
+
+    def _find(self, address: int) -> tuple[int, int, PoolId, int] | None:
+        index = bisect_right(self._ranges, (address, 1 << 70)) - 1
+        found = self._ranges[index] if index >= 0 else None
+        return found if found is not None and address < found[0] + found[1] else None

@@ -1,0 +1,189 @@
+"""The memory at the start of a recording: its end, walked backwards through the recorded entries.
+
+A ring buffer forgets, so most recordings begin in the middle. What is live at the end, less what was allocated
+since, plus what was freed since, was live at the start. Sizes are known for blocks that are still there; of the
+others only what was asked for is, and in a large segment such a block may have been given up to 1 MiB more than it
+needed, because a smaller rest is not split off. A gap of at most 1 MiB behind a block is therefore part of it.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right, insort
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from stridetool.core.memory.blocks import SMALL_BUFFER, SMALL_SIZE
+from stridetool.core.memory.recorded import (
+    DEFAULT_POOL,
+    INACTIVE,
+    PENDING,
+    DeviceRecording,
+    Frames,
+    HeldSegment,
+    History,
+    PoolId,
+)
+from stridetool.core.memory.rounding import round_size
+from stridetool.core.memory.settings import Settings
+
+
+class StartBlock(NamedTuple):
+    """A block that is live at the start. `size` None: not recorded, to be taken from the request."""
+
+    address: int
+    requested: int
+    size: int | None
+    is_pending: bool
+    frames: Frames
+
+
+class StartSegment(NamedTuple):
+    """Memory held at the start: one piece of cudaMalloc, or a mapped range."""
+
+    address: int
+    size: int
+    stream: int
+    is_small: bool
+    pool_id: PoolId
+    is_expandable: bool
+
+
+@dataclass(slots=True)
+class Start:
+    """The state before the first entry. `problems` counts entries that the end of the recording contradicts."""
+
+    segments: dict[int, StartSegment] = field(default_factory=dict)
+    blocks: dict[int, StartBlock] = field(default_factory=dict)
+    problems: Counter[str] = field(default_factory=Counter)
+    first_problem: int | None = None
+    is_complete: bool = False  # the recording begins with an empty allocator
+
+
+def rewind(recording: DeviceRecording) -> Start:
+    """Walk the entries backwards from the recorded end."""
+    start = Start()
+    history = recording.history
+    ranges = _Ranges(recording.segments)
+    for segment in recording.segments:
+        for block in segment.blocks:
+            if block.state != INACTIVE:
+                pending = block.state == PENDING
+                start.blocks[block.address] = StartBlock(
+                    block.address, block.requested, block.size, pending, block.frames
+                )
+    seen_requests = "free_requested" in history.actions
+    for index in range(len(history) - 1, -1, -1):
+        problem = _undo(history, index, start.blocks, ranges, seen_requests)
+        if problem:
+            start.problems[problem] += 1
+            start.first_problem = index
+    start.segments = ranges.segments()
+    start.is_complete = not start.segments and not start.blocks
+    return start
+
+
+def _undo(history: History, index: int, blocks: dict[int, StartBlock], ranges: _Ranges, requests: bool) -> str | None:
+    """Take back one entry; what is wrong with it, if anything."""
+    action, address, size = history.actions[index], history.addresses[index], history.sizes[index]
+    if action == "alloc":
+        return None if blocks.pop(address, None) is not None else "an allocation of memory that is not live"
+    if action == "free_completed":
+        if address in blocks:
+            return "a free of memory that is live afterwards"
+        blocks[address] = StartBlock(address, size, None, requests, ())
+    elif action == "free_requested":
+        block = blocks.get(address)
+        if block is None:
+            return "a free of memory that is gone"
+        blocks[address] = block._replace(is_pending=False)
+    elif action in ("segment_alloc", "segment_map"):
+        if not ranges.remove(address, size):
+            return "a segment that is not there afterwards"
+    elif action in ("segment_free", "segment_unmap"):
+        pool = history.pool_ids[index]
+        ranges.add(address, size, history.streams[index], pool or DEFAULT_POOL, action == "segment_unmap")
+    return None
+
+
+class _Ranges:
+    """The segments and mapped ranges of a device, as they come and go backwards."""
+
+    def __init__(self, segments: Iterable[HeldSegment]) -> None:
+        self._at: dict[int, StartSegment] = {
+            s.address: StartSegment(s.address, s.size, s.stream, s.is_small, s.pool_id, s.is_expandable)
+            for s in segments
+        }
+        self._starts = sorted(self._at)
+
+    def segments(self) -> dict[int, StartSegment]:
+        return {address: self._at[address] for address in self._starts}
+
+    def _containing(self, address: int) -> StartSegment | None:
+        index = bisect_right(self._starts, address) - 1
+        return self._at[self._starts[index]] if index >= 0 else None
+
+    def remove(self, address: int, size: int) -> bool:
+        """Cut the range out; what is left of a mapped range on either side stays."""
+        whole = self._containing(address)
+        if whole is None or address + size > whole.address + whole.size:
+            return False
+        if not whole.is_expandable and (whole.address, whole.size) != (address, size):
+            return False
+        self._drop(whole.address)
+        if address > whole.address:
+            self._put(whole._replace(size=address - whole.address))
+        behind = whole.address + whole.size - address - size
+        if behind:
+            self._put(whole._replace(address=address + size, size=behind))
+        return True
+
+    def add(self, address: int, size: int, stream: int, pool_id: PoolId, expandable: bool) -> None:
+        """A range that was given back later; mapped neighbours of the same pool become one with it."""
+        small = size == SMALL_BUFFER
+        if expandable:
+            left, right = self._containing(address - 1), self._at.get(address + size)
+            neighbours = [n for n in (left, right) if n is not None and n.is_expandable and n.stream == stream]
+            for neighbour in neighbours:
+                if neighbour.address + neighbour.size == address or neighbour.address == address + size:
+                    small, pool_id = neighbour.is_small, neighbour.pool_id
+                    self._drop(neighbour.address)
+                    address = min(address, neighbour.address)
+                    size += neighbour.size
+        self._put(StartSegment(address, size, stream, small, pool_id, expandable))
+
+    def _put(self, segment: StartSegment) -> None:
+        if segment.address not in self._at:
+            insort(self._starts, segment.address)
+        self._at[segment.address] = segment
+
+    def _drop(self, address: int) -> None:
+        del self._at[address]
+        del self._starts[bisect_right(self._starts, address) - 1]
+
+
+def sized(start: Start, settings: Settings) -> dict[int, int]:
+    """Address → size of every live block at the start: recorded, or rounded with the gap of an unsplit rest."""
+    divisions = settings.roundup_power2_divisions if max(settings.roundup_power2_divisions) > 1 else None
+    sizes: dict[int, int] = {}
+    blocks = sorted(start.blocks)
+    segments = list(start.segments.values())
+    starts = [segment.address for segment in segments]
+    for position, address in enumerate(blocks):
+        index = bisect_right(starts, address) - 1
+        block = start.blocks[address]
+        if index < 0 or address >= segments[index].address + segments[index].size:
+            continue
+        segment = segments[index]
+        end = segment.address + segment.size
+        if position + 1 < len(blocks):
+            end = min(end, blocks[position + 1])
+        size = block.size
+        if size is None:
+            needed = max(512, block.requested)
+            size = round_size(needed, divisions) if divisions else -(-needed // 512) * 512
+            if not segment.is_small and not segment.is_expandable and end - address - size <= SMALL_SIZE:
+                size = end - address
+        sizes[address] = min(size, end - address)
+    return sizes

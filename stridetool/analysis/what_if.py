@@ -1,0 +1,207 @@
+"""The same requests under other settings: what would have been reserved, what would have failed, what it costs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from stridetool.analysis.conditions import UNLIMITED, Conditions
+from stridetool.analysis.packing import floor_bytes
+from stridetool.analysis.replay import Program, ReplayResult, Warm, replay
+from stridetool.core.memory.blocks import Block
+from stridetool.core.memory.caching import CachingAllocator
+from stridetool.core.memory.restore import Range, install
+from stridetool.core.memory.settings import SIZE_MAX, Settings
+from stridetool.errors import OutOfMemoryError, UsageError
+from stridetool.report.alloc import Recommendation, WhatIf
+from stridetool.units import format_bytes
+
+GRID = (
+    "",
+    "expandable_segments:True",
+    *(f"max_split_size_mb:{size}" for size in (20, 64, 128, 256, 512, 1024)),
+    *(f"roundup_power2_divisions:{n}" for n in (2, 4, 8, 16)),
+    "roundup_power2_divisions:[256:1,512:2,1024:4,>:8]",
+    *(f"large_segment_size_mb:{size}" for size in (40, 64, 128)),
+    "garbage_collection_threshold:0.8,per_process_memory_fraction:0.95",
+    "garbage_collection_threshold:0.6,per_process_memory_fraction:0.95",
+    "expandable_segments:True,roundup_power2_divisions:4",
+    "expandable_segments:True,roundup_power2_divisions:8",
+    "expandable_segments:True,large_segment_size_mb:64",
+    "max_split_size_mb:128,roundup_power2_divisions:8",
+    "max_split_size_mb:128,garbage_collection_threshold:0.8,per_process_memory_fraction:0.95",
+    "max_split_size_mb:512,roundup_power2_divisions:4",
+)
+PAGE = 2 << 20  # bytes; the resolution of the smallest capacity
+_BISECTIONS = 3_000_000  # events replayed for one smallest capacity at most
+_CLOSE = 1.02  # settings whose peaks differ by less are as good as each other
+_WORTH = 0.97  # of the peak as it is: less gain is no reason to change anything
+
+
+@dataclass(frozen=True, slots=True)
+class WarmStart:
+    """Memory that is held when a trace begins: its ranges, its blocks (address → size, requested) in the order of
+    the program's first allocations (those among its first `rows` events), and the page size of its mapped memory."""
+
+    ranges: tuple[Range, ...]
+    live: dict[int, tuple[int, int]]
+    order: tuple[int, ...]
+    rows: int
+    page: int
+
+    def __call__(self, allocator: CachingAllocator) -> list[Block]:
+        """Put it there. Raises OutOfMemoryError when the device is smaller."""
+        blocks = install(allocator, self.ranges, self.live, page=self.page)
+        return [blocks[address] for address in self.order]
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A trace under the conditions that it is tried under; `warm` None: from an empty allocator."""
+
+    program: Program
+    conditions: Conditions
+    warm: WarmStart | None = None
+    has_start: bool = False
+    bisect: bool = True
+
+
+def try_settings(case: Case, settings: Settings) -> tuple[WhatIf, ...]:
+    """One row; two for a recording that begins in the middle and ends differently from a warm and a cold start."""
+    cold = _row(case, settings, None, "cold" if case.has_start else "empty")
+    if case.warm is None:
+        return (cold,)
+    try:
+        warm = _row(replace(case, bisect=False), settings, case.warm, "warm")
+    except OutOfMemoryError:
+        return (cold,)
+    same = (warm.peak_reserved_bytes, warm.ooms) == (cold.peak_reserved_bytes, cold.ooms)
+    return (cold,) if same else (cold, warm)
+
+
+def _row(case: Case, settings: Settings, warm: WarmStart | None, start: str) -> WhatIf:
+    result = _run(case, settings, case.conditions.capacity, warm)
+    return WhatIf(
+        settings=settings.text or str(settings),
+        start=start,
+        peak_reserved_bytes=result.peak_reserved_bytes,
+        peak_allocated_bytes=result.peak_allocated_bytes,
+        ooms=len(result.ooms),
+        retries=result.retries,
+        device_calls=result.device_calls,
+        smallest_capacity_bytes=smallest_capacity(case, settings) if case.bisect else None,
+        fits=not result.ooms,
+        cost=tuple(cost_of(settings)),
+    )
+
+
+def _run(
+    case: Case, settings: Settings, capacity: int | None, warm: WarmStart | None = None, *, stop: bool = False
+) -> ReplayResult:
+    conditions = case.conditions
+    return replay(
+        case.program,
+        settings=settings,
+        capacity=capacity or UNLIMITED,
+        fraction=conditions.fraction,
+        policy=conditions.policy,
+        address_policy=conditions.address_policy,
+        stream_events=conditions.stream_events,
+        warm=None if warm is None else Warm(warm, warm.rows),
+        stop_at_oom=stop,
+    )
+
+
+def smallest_capacity(case: Case, settings: Settings) -> int | None:
+    """The least capacity, in steps of 2 MiB, under which nothing fails: by bisection between what is asked for at
+    once and what would be reserved without a limit. None when a replay is too long for that, or when nothing helps.
+    """
+    if any(event.op == "set_capacity" for event in case.program.events):
+        return None
+    free = _run(case, settings, None)
+    if free.ooms:
+        return None
+    low, high = floor_bytes(case.program) // PAGE, -(-free.peak_reserved_bytes // PAGE)
+    fraction = min(case.conditions.fraction, settings.per_process_memory_fraction)
+    high = int(high / fraction) + 2
+    budget = _BISECTIONS
+    while low < high:
+        middle = (low + high) // 2
+        budget -= len(case.program.rows)
+        if budget < 0:
+            return high * PAGE
+        if _run(case, settings, max(middle, 1) * PAGE, stop=True).ooms:
+            low = middle + 1
+        else:
+            high = middle
+    return max(high, 1) * PAGE
+
+
+def cost_of(settings: Settings) -> list[str]:
+    """What a setting brings with it beside its effect on memory."""
+    cost = []
+    split = settings.max_split_size != SIZE_MAX
+    if settings.expandable_segments:
+        cost.append("not on Windows and WSL; memory shared between processes needs support of the driver")
+    if settings.expandable_segments and split:
+        cost.append("max_split_size_mb with expandable_segments leaks reserved memory (pytorch#123548)")
+    elif split:
+        cost.append("large blocks stay whole: more calls of cudaMalloc and cudaFree, which wait for the device")
+    if max(settings.roundup_power2_divisions) > 1:
+        cost.append("blocks are larger than asked for")
+    if settings.garbage_collection_threshold and settings.per_process_memory_fraction < 1.0:
+        cost.append("the memory fraction is a limit: requests beyond it fail")
+    elif settings.garbage_collection_threshold:
+        cost.append("garbage collection does nothing without a memory fraction below 1")
+    if settings.large_segment_size > 20 << 20:
+        cost.append("small programs reserve more")
+    return cost
+
+
+def ranked(rows: Iterable[WhatIf]) -> list[WhatIf]:
+    """Those that avoid running out first, then by peak reserved, then by calls of the device."""
+    return sorted(rows, key=lambda row: (row.ooms, row.peak_reserved_bytes, row.device_calls, len(row.settings)))
+
+
+def recommend(rows: Sequence[WhatIf], current: str, *, expandable: bool = True) -> Recommendation | None:
+    """The simplest settings among the best, if they are better than the current ones by more than a little."""
+    start = next((row for row in rows if row.settings == current and row.start != "warm"), None)
+    fitting = [row for row in rows if row.fits and row.start != "warm" and _is_safe(row, expandable)]
+    if start is None or not fitting:
+        return None
+    best = min(row.peak_reserved_bytes for row in fitting)
+    good = [row for row in fitting if row.peak_reserved_bytes <= best * _CLOSE]
+    row = min(good, key=lambda row: (row.settings.count(":"), row.peak_reserved_bytes, row.device_calls))
+    if start.fits and row.peak_reserved_bytes > start.peak_reserved_bytes * _WORTH:
+        return None
+    if row.settings == current:
+        return None
+    return Recommendation(row.settings, _why(row, start))
+
+
+def _is_safe(row: WhatIf, expandable: bool) -> bool:
+    wants = "expandable_segments:True" in row.settings
+    return not (wants and ("max_split_size_mb" in row.settings or not expandable))
+
+
+def _why(row: WhatIf, start: WhatIf) -> str:
+    saved = start.peak_reserved_bytes - row.peak_reserved_bytes
+    if not start.fits:
+        failures = "1 request fails" if start.ooms == 1 else f"{start.ooms} requests fail"
+        return f"nothing fails, where {failures} as it is; at most {format_bytes(row.peak_reserved_bytes)} reserved"
+    share = saved / start.peak_reserved_bytes
+    return f"at most {format_bytes(row.peak_reserved_bytes)} reserved, {format_bytes(saved)} ({share:.0%}) less"
+
+
+def parsed(texts: Iterable[str]) -> list[Settings]:
+    """Settings of `--what-if`. Raises UsageError with torch's words, naming the text."""
+    found = []
+    for text in texts:
+        try:
+            settings = Settings.parse(text)
+        except UsageError as error:
+            raise UsageError(f"--what-if {text}: {error.message}", hint=error.hint) from error
+        if settings.backend != "native":
+            raise UsageError(f"--what-if {text}: cudaMallocAsync is the driver's allocator, not torch's")
+        found.append(settings)
+    return found
