@@ -16,7 +16,6 @@ from stridetool.bench.cases import Case
 from stridetool.bench.cuda_kernels import CudaWorkspace, kernel_names, peak_subjects, subject
 from stridetool.bench.sampling import Subject, Timing, measure
 from stridetool.errors import UnavailableError, UsageError
-from stridetool.report.devices import DeviceRow
 from stridetool.report.envelope import Fact, Finding
 from stridetool.units import format_bytes
 
@@ -73,11 +72,11 @@ class CudaBackend:
         self._flush: Callable[[], object] | None = None
 
     def facts(self) -> dict[str, Fact]:
-        return {"gpu": _properties(self._cupy)["name"].decode(), **device_facts(self._cupy, 0)}
+        return {"gpu": device_properties(self._cupy)["name"].decode(), **device_facts(self._cupy, 0)}
 
     def machine(self) -> Machine:
         """Sectors of 32 B and the second-level cache: a GPU's first level keeps nothing that a copy would reuse."""
-        cache = Cache(2, int(_properties(self._cupy)["l2CacheSize"]), _SECTOR_BYTES, 16)
+        cache = Cache(2, int(device_properties(self._cupy)["l2CacheSize"]), _SECTOR_BYTES, 16)
         return Machine(caches=(cache,), page_bytes=_PAGE_BYTES, warp=_WARP)
 
     def check(self, case: Case) -> None:
@@ -108,18 +107,18 @@ class CudaBackend:
         if mode == "hot":
             return chosen
         if self._flush is None:
-            block = self._cupy.zeros(2 * int(_properties(self._cupy)["l2CacheSize"]), self._cupy.uint8)
+            block = self._cupy.zeros(2 * int(device_properties(self._cupy)["l2CacheSize"]), self._cupy.uint8)
             self._flush = partial(block.fill, 1)
         return replace(chosen, prepare=self._flush, one_call=True)
 
 
-def _properties(cupy: Any, index: int = 0) -> Any:
+def device_properties(cupy: Any, index: int = 0) -> Any:
     return cupy.cuda.runtime.getDeviceProperties(index)
 
 
 def device_facts(cupy: Any, index: int) -> dict[str, Fact]:
     """What a time on a GPU depends on beside the code."""
-    properties, runtime = _properties(cupy, index), cupy.cuda.runtime
+    properties, runtime = device_properties(cupy, index), cupy.cuda.runtime
     return {
         "compute_capability": f"{properties['major']}.{properties['minor']}",
         "multiprocessors": int(properties["multiProcessorCount"]),
@@ -128,24 +127,3 @@ def device_facts(cupy: Any, index: int) -> dict[str, Fact]:
         "cuda_runtime": int(runtime.runtimeGetVersion()),
         "cupy": str(cupy.__version__),
     }
-
-
-def gpu_rows() -> tuple[DeviceRow, ...]:
-    """A row for each GPU that CuPy sees (at least one)."""
-    import cupy
-
-    rows = []
-    for index in range(cupy.cuda.runtime.getDeviceCount()):
-        with cupy.cuda.Device(index):
-            free, total = cupy.cuda.runtime.memGetInfo()
-        rows.append(
-            DeviceRow(
-                device=f"cuda:{index}",
-                name=_properties(cupy, index)["name"].decode(),
-                total_bytes=int(total),
-                free_bytes=int(free),
-                simulated=False,
-                facts=device_facts(cupy, index),
-            )
-        )
-    return tuple(rows)
