@@ -42,9 +42,9 @@ def is_available() -> bool:
 
 
 def device_count() -> int:
-    """How many devices `cuda` may mean: GPUs, or the one that is simulated."""
+    """How many GPUs there are; the simulated device is none."""
     if not is_available():
-        return 1
+        return 0
     import cupy
 
     return int(cupy.cuda.runtime.getDeviceCount())

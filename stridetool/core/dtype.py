@@ -12,6 +12,22 @@ from dataclasses import dataclass
 from stridetool.errors import TensorError
 
 _LEGACY = frozenset(("Byte", "Char", "Short", "Int", "Long", "Half", "Float", "Double"))
+_C_NAMES = {
+    "bool": "bool",
+    "uint8": "unsigned char",
+    "int8": "signed char",
+    "int16": "short int",
+    "int32": "int",
+    "int64": "long int",
+    "uint16": "short unsigned int",
+    "uint32": "unsigned int",
+    "uint64": "long unsigned int",
+    "float32": "float",
+    "float64": "double",
+    "complex32": "c10::complex<c10::Half>",
+    "complex64": "c10::complex<float>",
+    "complex128": "c10::complex<double>",
+}
 _BACKENDS = {"cpu": "CPU", "cuda": "CUDA", "meta": "Meta"}
 
 
@@ -64,6 +80,11 @@ class DType:
         if self.scalar_name in _LEGACY and backend in ("CPU", "CUDA"):
             return f"torch.{'' if backend == 'CPU' else 'cuda.'}{self.scalar_name}Tensor"
         return f"{backend}{self.scalar_name}Type"
+
+    @property
+    def c_name(self) -> str:
+        """The name of the C++ type in torch's messages."""
+        return _C_NAMES.get(self.name, f"c10::{self.scalar_name}")
 
     def __repr__(self) -> str:
         return f"stridetool.{self.name}"

@@ -6,8 +6,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from stridetool.core.drivers.device import Device
 from stridetool.core.layout import Layout
 from stridetool.core.shapes import Ints, contiguous_strides
+from stridetool.core.tensor import Tensor
 from stridetool.errors import TensorError
 
 
@@ -24,6 +26,18 @@ def broadcast_sizes(a: Sequence[int], b: Sequence[int]) -> tuple[int, ...]:
             )
         out.append(y if x == 1 else x)
     return tuple(reversed(out))
+
+
+def common_device(tensors: Sequence[Tensor]) -> Device:
+    """The device of all; numbers on the host go with any. Raises TensorError for two devices, in torch's words."""
+    chosen = max(tensors, key=lambda x: bool(x._layout.sizes) or not x.is_cpu).device
+    for x in tensors:
+        if x.device != chosen and not (x.is_cpu and not x._layout.sizes):
+            raise TensorError(
+                f"Expected all tensors to be on the same device, but found at least two devices, {chosen} and {x.device}!",
+                hint="move one with .to(device)",
+            )
+    return chosen
 
 
 def iteration_strides(sizes: Sequence[int], operands: Sequence[Layout]) -> Ints:

@@ -21,6 +21,7 @@ MALLOC_BASE = 0x7000_0000_0000
 VIRTUAL_BASE = 0x6000_0000_0000
 GRANULARITY = 2 << 20  # bytes; the granularity of cuMemCreate, and what cudaMalloc rounds large requests to
 DEFAULT_CAPACITY = 80 << 30  # bytes
+MAX_PAGES = 1 << 20  # that may be mapped at a time: 2 TiB of the smallest, and a bound on what a trace can cost
 _APART = 1 << 52  # bytes between the two kinds of addresses, once a recording's own are in use
 
 # GiB as drivers report them to torch: the "total capacity" of public out-of-memory messages, two decimals.
@@ -95,6 +96,7 @@ class SimDriver:
         self._next_malloc = MALLOC_BASE
         self._next_virtual = VIRTUAL_BASE
         self._next_handle = 1
+        self._gaps: list[tuple[int, int]] = []  # (address, bytes) that firstfit may use again, ascending
         self._starts: list[int] = []  # addresses of live ranges (mallocs and reservations), ascending
         self._sizes: dict[int, int] = {}  # address → bytes as asked for
         self._handles: dict[int, int] = {}  # handle → bytes
@@ -121,20 +123,33 @@ class SimDriver:
         self.used += self._round(nbytes)
 
     def _place(self, size: int) -> int:
-        """The lowest gap of `size` bytes between the live allocations."""
-        address = MALLOC_BASE
-        for start in self._starts[bisect_right(self._starts, MALLOC_BASE - 1) :]:
-            if start - address >= size:
-                break
-            address = start + self._round(self._sizes[start])
-        return address
+        """The lowest range of `size` bytes that nothing lies in; what is left of a gap stays one."""
+        for index, (start, room) in enumerate(self._gaps):
+            if room >= size:
+                self._gaps[index : index + 1] = [(start + size, room - size)] if room > size else []
+                return start
+        return self._next_malloc
+
+    def _leave_gap(self, start: int, size: int) -> None:
+        """A gap from `start` on, one with the gaps that it touches, or with the free end of the address space."""
+        index = bisect_right(self._gaps, (start, 0))
+        if index < len(self._gaps) and self._gaps[index][0] == start + size:
+            size += self._gaps.pop(index)[1]
+        if index and sum(self._gaps[index - 1]) == start:
+            index -= 1
+            start, room = self._gaps.pop(index)
+            size += room
+        if start + size == self._next_malloc:
+            self._next_malloc = start
+        else:
+            self._gaps.insert(index, (start, size))
 
     def malloc(self, nbytes: int) -> int:
         """An address for `nbytes` bytes. Raises OutOfMemoryError when the device is full."""
         self._take(nbytes)
         size = self._round(nbytes)
         address = self._place(size) if self._first_fit else self._next_malloc
-        self._next_malloc += size
+        self._next_malloc = max(self._next_malloc, address + size)
         insort(self._starts, address)
         self._sizes[address] = nbytes
         return address
@@ -151,8 +166,11 @@ class SimDriver:
 
     def free(self, address: int) -> None:
         """Give back what `malloc` returned."""
-        self.used -= self._round(self._sizes[address])
+        size = self._round(self._sizes[address])
+        self.used -= size
         self._forget(address)
+        if self._first_fit:
+            self._leave_gap(address, size)
 
     def _forget(self, address: int) -> None:
         del self._sizes[address]
@@ -218,6 +236,10 @@ class SimDriver:
 
     def create(self, nbytes: int) -> int:
         """A handle of physical memory. Raises OutOfMemoryError when the device is full."""
+        if len(self._handles) >= MAX_PAGES:
+            raise UsageError(
+                f"a simulated device maps at most {MAX_PAGES:,} pages", hint="give it the capacity of a real one"
+            )
         self._take(nbytes)
         handle, self._next_handle = self._next_handle, self._next_handle + 1
         self._handles[handle] = nbytes

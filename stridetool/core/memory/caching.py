@@ -24,6 +24,7 @@ from stridetool.core.memory import growth, private, snapshot, streams
 from stridetool.core.memory.allocator import Stats
 from stridetool.core.memory.blocks import ALLOCATED, Block
 from stridetool.core.memory.heap import Heap
+from stridetool.core.memory.messages import TOO_LARGE, more_than_an_exbibyte
 from stridetool.core.memory.returns import Returns
 from stridetool.core.memory.settings import DEFAULT, Settings
 from stridetool.core.storage import DataPtr
@@ -135,6 +136,8 @@ class CachingAllocator(Heap):
         """`nbytes` bytes for `stream` (a null address for 0). Raises OutOfMemoryError with torch's text."""
         if nbytes == 0:
             return DataPtr(0, 0, self.driver.device)
+        if nbytes >= TOO_LARGE:
+            raise more_than_an_exbibyte()
         with self._returns:
             block = self.malloc(nbytes, stream)
             self._live[block.address] = block

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from stridetool.core.memory import expandable, private, streams
 from stridetool.core.memory.blocks import FREE, Block, BlockPool, Key, PrivatePool
-from stridetool.core.memory.messages import more_than_an_exbibyte, out_of_memory, rejected
+from stridetool.core.memory.messages import out_of_memory, rejected
 from stridetool.core.memory.rounding import segment_size
 from stridetool.core.memory.settings import SIZE_MAX
 from stridetool.errors import OutOfMemoryError
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
 def grow(heap: Heap, pool: BlockPool, stream: int, size: int) -> Block:
     """A FREE block of at least `size` bytes that stands in no list. Raises OutOfMemoryError with torch's text."""
-    if size >= 1 << 60:
-        raise more_than_an_exbibyte()
     if heap.allowed is not None and heap.settings.garbage_collection_threshold > 0.0:
         collect_garbage(heap)
     block = _obtain(heap, pool, stream, size)

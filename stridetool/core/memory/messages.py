@@ -26,8 +26,11 @@ def format_size(nbytes: int) -> str:
     return f"{nbytes / (1 << 30):.2f} GiB"
 
 
+TOO_LARGE = 1 << 60  # bytes; torch refuses them before its allocator sees them
+
+
 def more_than_an_exbibyte() -> OutOfMemoryError:
-    """Refused before anything is tried."""
+    """For TOO_LARGE and above."""
     return OutOfMemoryError("CUDA out of memory. Tried to allocate more than 1EB memory.")
 
 

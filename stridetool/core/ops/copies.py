@@ -10,7 +10,7 @@ from stridetool.core.dispatch import operator
 from stridetool.core.drivers.device import CPU, Device
 from stridetool.core.dtype import DType
 from stridetool.core.elements import copy_elements
-from stridetool.core.iteration import broadcast_sizes
+from stridetool.core.iteration import broadcast_sizes, common_device
 from stridetool.core.layout import Layout, wrap_dim
 from stridetool.core.ops.arguments import ints
 from stridetool.core.ops.factories import empty_tensor, refuse_negative
@@ -246,7 +246,7 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     sizes[d] = sum(x._layout.sizes[d] for x in parts)
     suggested = {x._layout.suggested_memory_format() for x in tensors}
     order = suggested.pop() if len(suggested) == 1 else "contiguous_format"
-    out = empty_tensor(Layout.contiguous(sizes, order), dtype, parts[0].device)
+    out = empty_tensor(Layout.contiguous(sizes, order), dtype, common_device(tensors))
     start = 0
     for x in parts:
         length = x._layout.sizes[d]

@@ -12,9 +12,9 @@ from stridetool.core import numeric
 from stridetool.core.dispatch import OPERATORS, GradName, operator
 from stridetool.core.dtype import DType, bool_, int64, promote_types
 from stridetool.core.elements import copy_elements, read, strided, write
-from stridetool.core.iteration import broadcast_sizes, iteration_strides
+from stridetool.core.iteration import broadcast_sizes, common_device, iteration_strides
 from stridetool.core.layout import Layout
-from stridetool.core.ops.copies import refuse_overlap
+from stridetool.core.ops.copies import refuse_overlap, to
 from stridetool.core.ops.factories import empty_tensor, fill
 from stridetool.core.options import get_default_dtype, infer_dtype
 from stridetool.core.shapes import wrap_unique_dims
@@ -64,11 +64,11 @@ def _binary(a: Any, b: Any, compute: Callable[[Any, Any], Any], dtype: DType, ou
     x, y = _operand(a, b), _operand(b, a)
     sizes = broadcast_sizes(x._layout.sizes, y._layout.sizes)
     layouts = [t._layout.expand(sizes) for t in (x, y)]
-    on = x if x._layout.sizes or not y._layout.sizes else y
-    out = empty_tensor(Layout(sizes, iteration_strides(sizes, layouts)), out_dtype, on.device)
+    device = common_device([x, y])
+    out = empty_tensor(Layout(sizes, iteration_strides(sizes, layouts)), out_dtype, device)
     if out.is_meta:
         return out
-    left, right = (numeric.convert(read(t), t._dtype, dtype) for t in (x, y))
+    left, right = (numeric.convert(read(to(t, device)), t._dtype, dtype) for t in (x, y))
     with np.errstate(all="ignore"):
         values = compute(left, right)
     write(out, numeric.convert(values, dtype if out_dtype is not bool_ else bool_, out_dtype))
@@ -246,6 +246,7 @@ def equal(self: Tensor, other: Tensor) -> bool:
     """Whether sizes and all values agree. Raises TensorError for different types, as torch does."""
     if self._dtype is not other._dtype:
         promote_types(self._dtype, other._dtype)
+    common_device([self, other])
     return self._layout.sizes == other._layout.sizes and bool((read(self) == read(other)).all())
 
 
@@ -254,6 +255,7 @@ def allclose(self: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-
     """Whether all values agree within |a - b| <= atol + rtol·|b|."""
     if self._dtype is not other._dtype:
         raise TensorError(f"{self._dtype.scalar_name} did not match {other._dtype.scalar_name}")
+    common_device([self, other])
     return bool(np.allclose(read(self), read(other), rtol, atol, equal_nan))
 
 

@@ -13,7 +13,7 @@ from stridetool.core.ops.arguments import ints
 from stridetool.core.ops.views import strided_layout
 from stridetool.core.options import preserve_format
 from stridetool.core.shapes import checked_numel
-from stridetool.core.storage import Storage, empty_storage
+from stridetool.core.storage import Storage, TypedStorage, empty_storage
 from stridetool.core.tensor import Tensor, bump
 from stridetool.errors import TensorError
 
@@ -123,23 +123,66 @@ def grow(storage: Storage, layout: Layout, itemsize: int) -> None:
 @operator()
 def set_(
     self: Tensor,
-    source: Tensor | Storage | None = None,
+    source: Tensor | Storage | TypedStorage | None = None,
     storage_offset: int = 0,
     size: Sequence[int] | None = None,
     stride: Sequence[int] | None = None,
 ) -> Tensor:
     """Take the storage of `source` (and its layout, or the one given); too small a storage grows."""
     refuse_leaf(self)
+    if isinstance(source, TypedStorage):
+        source = source.untyped()
+    _refuse_other_kind(self, source)
     if isinstance(source, Tensor):
         self._storage = source._storage
         layout = source._layout
+        if size is not None:
+            strides = None if stride is None else ints("set_", stride)
+            layout = _set_layout(self, source._storage, ints("set_", size), strides, storage_offset)
     else:
         storage = empty_storage(self.device) if source is None else source
         sizes = (storage.nbytes() // self._dtype.itemsize,) if size is None else ints("set_", size)
-        strides = Layout.contiguous(sizes).strides if stride is None else ints("set_", stride)
-        if len(sizes) != len(strides):
-            raise TensorError("mismatch in length of strides and shape")
-        layout = Layout(sizes, strides, storage_offset)
-        grow(storage, layout, self._dtype.itemsize)
+        strides = None if stride is None else ints("set_", stride)
+        layout = _set_layout(self, storage, sizes, strides, storage_offset)
         self._storage = storage
     return _become(self, layout)
+
+
+def _refuse_other_kind(self: Tensor, source: Tensor | Storage | None) -> None:
+    if source is None:
+        return
+    if source.device.type != self.device.type:
+        raise TensorError(
+            f'Attempted to set the storage of a tensor on device "{self.device}" to a storage on different device '
+            f'"{source.device}".  This is no longer allowed; the devices must match.'
+        )
+    if isinstance(source, Tensor) and source._dtype is not self._dtype:
+        raise TensorError(
+            f"Could not set tensor of type {source._dtype.c_name} to a tensor of type {self._dtype.c_name}"
+        )
+
+
+def _set_layout(
+    self: Tensor, storage: Storage, sizes: Sequence[int], strides: Sequence[int] | None, offset: int
+) -> Layout:
+    """The layout that `set_` gives. The storage grows for it, unless sizes and strides stay as they are: then torch
+    refuses what does not fit."""
+    before, itemsize = self._layout, self._dtype.itemsize
+    if strides is not None and len(sizes) != len(strides):
+        raise TensorError(f"unequal size length ({len(sizes)}) and stride length ({len(strides)})")
+    if offset < 0:
+        raise TensorError(f"Tensor: invalid storage offset {offset}")
+    checked_numel(sizes)
+    if min(strides or (), default=0) < 0:
+        raise TensorError(f"Storage size calculation overflowed with sizes={list(sizes)} and strides={list(strides or ())}")
+    layout = Layout(tuple(sizes), tuple(strides or Layout.contiguous(sizes).strides), offset)
+    if before.sizes != layout.sizes or strides not in (None, before.strides):
+        grow(storage, layout, itemsize)
+        return layout
+    needed = layout.reach()[1] * itemsize
+    if needed > storage.nbytes() and layout.numel:
+        raise TensorError(
+            f"setStorage: sizes {list(sizes)}, strides {list(strides or ())}, storage offset {offset}, and itemsize "
+            f"{itemsize} requiring a storage size of {needed} are out of bounds for storage of size {storage.nbytes()}"
+        )
+    return Layout(before.sizes, before.strides, offset)

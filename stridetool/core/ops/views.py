@@ -30,8 +30,6 @@ def view(self: Tensor, *size: Any, dtype: DType | None = None) -> Tensor:
 def view_dtype(self: Tensor, dtype: DType) -> Tensor:
     """The same bytes as elements of `dtype`; not a view in autograd's sense."""
     old = self._dtype
-    if old is dtype:
-        return alias_of(self, self._layout, dtype)
     for bit, what in ((self.is_conj(), "conjugate view tensors"), (self.is_neg(), "tensors with negative bit set")):
         if bit:
             raise TensorError(
