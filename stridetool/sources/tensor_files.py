@@ -128,8 +128,16 @@ def _files_below(path: str, depth: int = 0) -> Iterator[str]:
         if entry.is_dir(follow_symlinks=False):
             if depth < _MAX_DEPTH:
                 yield from _files_below(entry.path, depth + 1)
-        elif entry.is_file():
+        elif _is_file(entry):
             yield entry.path
+
+
+def _is_file(entry: os.DirEntry[str]) -> bool:
+    """Whether a regular file is there, also behind a link; what cannot be asked is none."""
+    try:
+        return entry.is_file()
+    except OSError:
+        return False
 
 
 def _sharded(path: str, progress: Progress | None) -> list[TensorFile]:
