@@ -1,4 +1,4 @@
-"""Backends and runs: every kernel's result against NumPy, a wrong one caught, rows and findings that follow from samples."""
+"""Backends and runs: every kernel's result against NumPy, a wrong one caught, rows and findings from given samples."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ def test_the_verdict_names_the_kernel_and_the_layout():
 
 def test_a_wrong_result_is_an_error():
     done, row = run({"numpy": [1e-3] * 8}, wrong=("broken",))
-    assert [(f.code, f.severity, f.where) for f in done.findings][0] == ("wrong-result", "error", row.case)
+    assert next((f.code, f.severity, f.where) for f in done.findings) == ("wrong-result", "error", row.case)
 
 
 def test_findings_name_cause_and_remedy():

@@ -32,8 +32,8 @@ def document(kernels, peaks, case="x", facts=None, **changes):
     row = CaseRow(
         case=case, sizes=(2,), strides=(1,), stride_unit_bytes=4, storage_offset=0, dtype="float32", itemsize=4,
         bytes_moved=16, peak_bytes_per_second=1.0, peak_kernel="memcpy", peak_samples=tuple(peaks),
-        peak_rounds=tuple(range(len(peaks))), kernels=tuple(kernel(*one) for one in kernels.items()), skipped=(), why=WHY,
-        verdict="",
+        peak_rounds=tuple(range(len(peaks))), kernels=tuple(kernel(*one) for one in kernels.items()), skipped=(),
+        why=WHY, verdict="",
     )  # fmt: skip
     peak = PeakRow(bytes_per_second=1.0, threads=1, nbytes=1, kernel="memcpy")
     report = BenchReport(device="cpu", mode="hot", fresh=False, threads=1, peak=peak, cases=(row,))
@@ -120,9 +120,9 @@ def test_what_only_one_run_has_is_named():
 
 def test_allocator_numbers_that_grow_are_beyond_the_threshold():
     old = {"fragmentation": {"reserved_bytes": 100, "largest_free_bytes": 10}, "segments": [1, 2],
-           "timeline": {"index": [0, 1], "allocated_bytes": [5, 9], "reserved_bytes": []}, "floor_bytes": 0}  # fmt: skip
+           "timeline": {"allocated_bytes": [5, 9], "reserved_bytes": []}, "floor_bytes": 0}  # fmt: skip
     new = {"fragmentation": {"reserved_bytes": 110, "largest_free_bytes": 90}, "segments": [1],
-           "timeline": {"index": [0, 1], "allocated_bytes": [9, 5], "reserved_bytes": []}, "floor_bytes": 0}  # fmt: skip
+           "timeline": {"allocated_bytes": [9, 5], "reserved_bytes": []}, "floor_bytes": 0}  # fmt: skip
     rows = {row.name: row for row in compare_alloc(old, new, 0.05)}
     assert [name for name, row in rows.items() if row.beyond_threshold] == ["reserved_bytes"]
     assert rows["reserved_bytes"].relative == pytest.approx(0.1)

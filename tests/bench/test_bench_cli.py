@@ -113,9 +113,11 @@ def test_tensors_of_files_and_scripts(tmp_path):
 @pytest.mark.parametrize(
     "arguments",
     [
-        ("--shape", "4,x"), ("--shape", "4,4", "--permute", "0,0"), ("--permute", "1,0"), ("--shape", "4", "contiguous"),
+        ("--shape", "4,x"), ("--shape", "4,4", "--permute", "0,0"), ("--permute", "1,0"),
+        ("--shape", "4", "contiguous"),
         ("--shape", "4", "--dtype", "float33"), ("--shape", "9999999,9999999,9999"), ("nosuch",), ("nosuch.npy",),
-        ("--shape", "4", "--kernel", "nosuch"), ("--shape", "4", "--threads", "0"), ("--shape", "4", "--sort", "nosuch"),
+        ("--shape", "4", "--kernel", "nosuch"), ("--shape", "4", "--threads", "0"),
+        ("--shape", "4", "--sort", "nosuch"),
         ("--device", "tpu"), ("--case", "nosuch*"), ("--shape", "4", "--format", "perfetto"),
     ],
 )  # fmt: skip
