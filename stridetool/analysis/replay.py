@@ -15,10 +15,12 @@ from stridetool.core.drivers.sim import SimDriver
 from stridetool.core.memory.blocks import Block
 from stridetool.core.memory.caching import CachingAllocator
 from stridetool.core.memory.events import Event
+from stridetool.core.memory.messages import TOO_LARGE
 from stridetool.core.memory.settings import DEFAULT, Settings
 from stridetool.errors import InputError, OutOfMemoryError
 
-ALLOC, FREE, NULL, RECORD_STREAM, OTHER = range(5)
+# NULL is an allocation of 0 bytes, HUGE one that torch refuses before its allocator sees it.
+ALLOC, FREE, NULL, HUGE, RECORD_STREAM, OTHER = range(6)
 MAX_NBYTES = 1 << 63
 
 Row = tuple[int, int, int, int]  # (code, slot, nbytes, stream)
@@ -120,7 +122,8 @@ class _Compiler:
         slot = self._spare.pop() if self._spare else self.slots
         self.slots = max(self.slots, slot + 1)
         self._live[event.id] = slot
-        return (ALLOC if nbytes else NULL, slot, nbytes, self._stream(event))
+        code = NULL if nbytes == 0 else HUGE if nbytes >= TOO_LARGE else ALLOC
+        return (code, slot, nbytes, self._stream(event))
 
     def _size(self, event: Event) -> int:
         nbytes = event.nbytes
@@ -204,9 +207,7 @@ def replay(
     return ReplayResult(allocator, driver, len(program.rows), tuple(ooms), tuple(skipped))
 
 
-def _warm_up(
-    program: Program, allocator: CachingAllocator, driver: SimDriver, warm: Warm | None
-) -> list[Block | None]:
+def _warm_up(program: Program, allocator: CachingAllocator, driver: SimDriver, warm: Warm | None) -> list[Block | None]:
     """The table of live blocks, with those that are there from the beginning."""
     blocks: list[Block | None] = [None] * program.slots
     if warm is not None:
@@ -259,6 +260,9 @@ def _run(
                 allocator.record_stream(block, stream)
             elif slot in failed:
                 skipped.append(index)
+        elif code == HUGE:
+            ooms.append(index)
+            failed.add(slot)
         elif code == OTHER:
             _other(program.events[index], allocator, driver, manual)
         if on_event is not None:

@@ -16,7 +16,14 @@ from stridetool.core.memory.pinned import PinnedAllocator
 from stridetool.core.memory.pool import StoragePool
 from stridetool.core.memory.registry import allocator_for, caching_for, set_allocator
 from stridetool.core.memory.settings import Settings
-from stridetool.errors import ArgumentValueError, InputError, OutOfMemoryError, TensorError, UnavailableError
+from stridetool.errors import (
+    ArgumentValueError,
+    InputError,
+    OutOfMemoryError,
+    TensorError,
+    UnavailableError,
+    UsageError,
+)
 
 MIB = 1 << 20
 
@@ -297,7 +304,10 @@ def test_rejected_text():
 
 def test_exbibyte_text():
     with pytest.raises(OutOfMemoryError, match="Tried to allocate more than 1EB memory"):
-        caching().malloc(1 << 60)
+        caching().allocate(1 << 60)
+    result = replay([Event("alloc", 1, 1 << 60), Event("free", 1)], capacity=1 << 62)
+    assert (result.ooms, result.skipped) == ((0,), (1,))
+    assert result.stats["num_ooms"] == 0  # refused before the allocator sees it
 
 
 def test_helping_pool():
@@ -394,6 +404,13 @@ def test_history_can_be_bounded():
 def test_traces_that_make_no_sense(events, problem):
     with pytest.raises(InputError, match=re.escape(problem)):
         replay(events, capacity=MIB)
+
+
+def test_pages_are_bounded():
+    """A trace cannot make a simulated device map pages without end."""
+    settings = Settings.parse("expandable_segments:True")
+    with pytest.raises(UsageError, match="maps at most"):
+        replay([Event("alloc", 1, 1 << 59)], capacity=1 << 61, settings=settings)
 
 
 def test_empty_allocations_are_null():
