@@ -40,11 +40,12 @@ def picture(
 def with_file_pictures(report: InspectReport, cells: int = CELLS) -> InspectReport:
     """`report` with a picture of each of its first files that has regions."""
     shown = [account for account in report.files if account.regions][:MAX_FILES]
-    return msgspec.structs.replace(report, file_pictures=tuple(file_picture(account, cells) for account in shown))
+    pictures = (file_picture(account, _records(report, account), cells) for account in shown)
+    return msgspec.structs.replace(report, file_pictures=tuple(pictures))
 
 
-def file_picture(account: FileAccount, cells: int = CELLS) -> Picture:
-    """A file as one strip: a lane for each kind of bytes; `shared` counts the records that begin in a cell.
+def file_picture(account: FileAccount, records: Sequence[int], cells: int = CELLS) -> Picture:
+    """A file as one strip: a lane for each kind of bytes; `shared` counts the `records` that begin in a cell.
 
     Of regions that the account dropped nothing is known but that they are no others: they are a lane of their own.
     """
@@ -54,11 +55,17 @@ def file_picture(account: FileAccount, cells: int = CELLS) -> Picture:
     if account.regions_dropped:
         lanes["other"] = list(_between([lane for kept in lanes.values() for lane in kept], account.nbytes))
     drawn = picture(account.path, account.nbytes, tuple(lanes), tuple(lanes.values()), cells)
-    records = [0] * len(drawn.shared)
-    for region in account.regions:
-        if region.kind == "data":
-            records[region.offset // drawn.bytes_per_cell] += 1
-    return msgspec.structs.replace(drawn, shared=tuple(records))
+    counts = [0] * len(drawn.shared)
+    for start in records:
+        if 0 <= start < account.nbytes:
+            counts[start // drawn.bytes_per_cell] += 1
+    return msgspec.structs.replace(drawn, shared=tuple(counts))
+
+
+def _records(report: InspectReport, account: FileAccount) -> set[int]:
+    """Where the storages of one file begin in it."""
+    alone = len(report.files) == 1
+    return {s.file_offset for s in report.storages if s.file_offset is not None and (alone or s.source == account.path)}
 
 
 def _between(kept: Sequence[Interval], nbytes: int) -> Iterator[Interval]:

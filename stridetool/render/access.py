@@ -91,7 +91,7 @@ def _tile(tile: TileRow, width: int) -> Iterator[tuple[Span, ...]]:
     if len(text) + 9 + len(words) <= width:
         yield ((text, ""), ("  banks ", "muted"), (words, "good" if good else "warn"))
         return
-    title, answer = tile_title(tile), tile_text(tile)
-    for part in (f"{title}: {answer}",) if len(text) <= width else (title, f"  {answer}"):
+    title, _, padding = tile_title(tile).rpartition(", ")
+    for part in (text,) if len(text) <= width else (title, f"  {padding}", f"  {tile_text(tile)}"):
         yield ((part, ""),)
     yield (("  banks ", "muted"), (words[: width - 8], "good" if good else "warn"))

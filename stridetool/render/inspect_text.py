@@ -109,7 +109,7 @@ def _tensor_cells(tensor: TensorRow, with_source: bool) -> tuple[str | Span, ...
 def _files(report: InspectReport) -> Iterator[Block]:
     for picture in report.file_pictures[:MAX_FILES]:
         yield Heading(f"{picture.storage}, byte for byte")
-        yield Picture(list(strip(picture, _LABEL, counted="records")))
+        yield Picture(list(strip(picture, _LABEL + 2, records=True)))
 
 
 def _memory(report: InspectReport, width: int, with_pictures: bool) -> Iterator[Block]:

@@ -19,22 +19,21 @@ _COLORS = 8
 _MARK_CELLS = 8  # a mark needs room for its number
 
 
-def strip(
-    picture: Picture, label_width: int, origin: int = 0, *, counted: str = "shared by"
-) -> Iterator[tuple[Span, ...]]:
+def strip(picture: Picture, label_width: int, origin: int = 0, *, records: bool = False) -> Iterator[tuple[Span, ...]]:
     """The lines of one storage: ruler, a lane per tensor, and how many share a cell (when several share one).
 
-    `counted` names the last lane. `origin` is where byte 0 lies: its address, or its offset in the file; cache lines
-    and pages count from there.
+    With `records` it is a whole file, and the last lane counts the records that begin in a cell. `origin` is where
+    byte 0 lies: its address, or its offset in the file; cache lines and pages count from there.
     """
     yield _ruler(picture, label_width, origin)
     for number, (name, cells) in enumerate(zip(picture.tensors[:MAX_LANES], glyph_lanes(picture), strict=False)):
         yield (_label(name, label_width), *lane_spans(cells, f"lane{number % _COLORS}"))
     if len(picture.tensors) > MAX_LANES:
         yield (_label(f"… {len(picture.tensors) - MAX_LANES:,} more", label_width, "muted"),)
-    if max(picture.shared, default=0) > 1:
-        counts = "".join(" " if n < 2 else str(n) if n < 10 else "+" for n in picture.shared)
-        yield (_label(counted, label_width, "muted"), (counts, "warn"))
+    least = 1 if records else 2
+    if max(picture.shared, default=0) >= least:
+        counts = "".join(" " if n < least else str(n) if n < 10 else "+" for n in picture.shared)
+        yield (_label("records" if records else "shared by", label_width, "muted"), (counts, "warn"))
 
 
 def glyph_lanes(picture: Picture) -> Iterator[str]:

@@ -67,4 +67,4 @@ def _title(storage: StorageRow) -> str:
 def _files(report: InspectReport) -> Iterator[Drawing]:
     """Each file as one strip: what kind of bytes lie where, and where records begin."""
     for picture in report.file_pictures:
-        yield strip_drawing(picture, {}, 0, f"{picture.storage}, byte for byte", counted="records")
+        yield strip_drawing(picture, {}, 0, f"{picture.storage}, byte for byte", records=True)

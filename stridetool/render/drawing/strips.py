@@ -22,9 +22,12 @@ _MARK_PX = 56  # a mark needs room for its number
 
 
 def strip_drawing(
-    picture: Picture, tensors: dict[str, TensorRow], origin: int, title: str, *, counted: str = "shared by"
+    picture: Picture, tensors: dict[str, TensorRow], origin: int, title: str, *, records: bool = False
 ) -> Drawing:
-    """The drawing of one storage. `tensors` by name give the facts below each lane, where there are any."""
+    """The drawing of one storage. `tensors` by name give the facts below each lane, where there are any.
+
+    With `records` it is a whole file, and the last lane counts the records that begin in a cell.
+    """
     count = len(picture.shared)
     cell = min(_CELL_MAX, max(_CELL_MIN, _ROOM / max(count, 1)))
     lanes = list(zip(picture.tensors, picture.lanes, strict=True))[:MAX_LANES]
@@ -40,8 +43,8 @@ def strip_drawing(
     if len(picture.tensors) > MAX_LANES:
         body.append(label(MARGIN, y, f"… {len(picture.tensors) - MAX_LANES:,} more lanes", "m"))
         y += 20
-    if max(picture.shared, default=0) > 1:
-        body += _shared(picture, cell, y, counted)
+    if max(picture.shared, default=0) > (not records):
+        body += _counts(picture, cell, y, records)
         y += 26
     data = {
         "data_storage": picture.storage,
@@ -91,7 +94,7 @@ def _sign(entry: str, x: float) -> Iterator[str]:
 def _marks(picture: Picture, origin: int, cell: float, end: float) -> Iterator[str]:
     """Cache-line and page marks over all lanes, at addresses that are multiples of the step."""
     width, count = picture.bytes_per_cell, len(picture.shared)
-    step = mark_step(width, max(1, -(-_MARK_PX // int(cell))))
+    step = mark_step(width, 1 << (-(-_MARK_PX // int(cell)) - 1).bit_length())
     if width >= PAGE:
         origin = 0  # a cell holds whole pages: round numbers are worth more
     yield label(LEFT, 12, "0", "s m")
@@ -136,7 +139,7 @@ def _lane(
 ) -> Iterator[str]:
     """The name, the cells (neighbours of one state as one shape), and the facts below."""
     top = y - _BAR + 4
-    data = _lane_data(tensor) if tensor is not None else {}
+    data = _lane_data(tensor) if tensor is not None else ""
     yield f'<g class="lane"{data}>'
     yield label(MARGIN, y, cut(name, LEFT - MARGIN - 8), "b")
     yield stroke(LEFT, top + _BAR + 1, LEFT + len(lane) * cell, top + _BAR + 1, "base")
@@ -194,18 +197,25 @@ def _dots(start: int, end: int, cell: float, y: float) -> str:
     return path("".join(f"M{left:.1f} {y - half:.1f}{square}" for left in lefts), "dot")
 
 
-def _shared(picture: Picture, cell: float, y: float, counted: str) -> Iterator[str]:
-    """How many share each cell: a number where there is room, else a bar as high as the share of the largest count."""
-    yield label(MARGIN, y, counted, "m")
+def _counts(picture: Picture, cell: float, y: float, records: bool) -> Iterator[str]:
+    """How many share each cell: a number where there is room, and a bar as high as the share of the largest count."""
+    yield label(MARGIN, y, "records" if records else "shared by", "m")
     most = max(picture.shared)
     start = 0
     for j in range(1, len(picture.shared) + 1):
         if j < len(picture.shared) and picture.shared[j] == picture.shared[start]:
             continue
         k, width = picture.shared[start], (j - start) * cell
-        if k > 1:
+        if k > (not records):
             height = max(2.0, 14 * k / most)
-            yield rect(LEFT + start * cell, y + 3 - height, width, height, "l7 t", f"{k} share these bytes")
+            yield rect(
+                LEFT + start * cell,
+                y + 3 - height,
+                width,
+                height,
+                "l7 t",
+                f"{k} {'begin here' if records else 'share these bytes'}",
+            )
             if width >= len(str(k)) * 7:
                 yield label(LEFT + (start + j) / 2 * cell, y, str(k), "s mid")
         start = j
