@@ -6,9 +6,10 @@ import json
 import lzma
 from pathlib import Path
 
-from stridetool.core.drivers.sim import MALLOC_BASE, VIRTUAL_BASE
+from stridetool.core.drivers.sim import MALLOC_BASE, VIRTUAL_BASE, SimDriver
 from stridetool.core.memory.events import Event
 from stridetool.core.memory.settings import Settings
+from stridetool.errors import OutOfMemoryError
 
 DATA = Path(__file__).parent.parent / "data" / "allocator"
 COUNTERS = {
@@ -56,6 +57,7 @@ class Columns:
         self.columns = {"addr": [], **{name: [] for name in COUNTERS}}
 
     def __call__(self, index, event, address, out_of_memory, allocator):
+        allocator.driver.event = index + 1
         if event.op == "alloc":
             self.columns["addr"].append(-1 if out_of_memory else offset(address))
         for name, attribute in COUNTERS.items():
@@ -86,3 +88,47 @@ def segments(rows):
         pool = tuple(row["segment_pool_id"])
         out.append((start, bool(row["is_expandable"]), pool, *(row[name] for name in names), blocks))
     return sorted(out)
+
+
+class RecordingDriver(SimDriver):
+    """Writes down each call that would reach a real device, and the event that it belongs to."""
+
+    event = 0
+
+    def __init__(self, *arguments, **options):
+        super().__init__(*arguments, **options)
+        self.calls = []
+
+    def _note(self, call, place, result=0):
+        self.calls.append([self.event, call, place, result])
+
+    def malloc(self, nbytes):
+        try:
+            address = super().malloc(nbytes)
+        except OutOfMemoryError:
+            self._note("cudaMalloc", 0, 2)
+            raise
+        self._note("cudaMalloc", offset(address))
+        return address
+
+    def free(self, address):
+        self._note("cudaFree", offset(address))
+        super().free(address)
+
+    def create(self, nbytes):
+        try:
+            handle = super().create(nbytes)
+        except OutOfMemoryError:
+            self._note("cuMemCreate", nbytes, 2)
+            raise
+        self._note("cuMemCreate", nbytes)
+        return handle
+
+    def reserve(self, nbytes):
+        address = super().reserve(nbytes)
+        self._note("cuMemAddressReserve", offset(address))
+        return address
+
+    def unmap(self, address, nbytes, handle):
+        self._note("cuMemUnmap", offset(address))
+        super().unmap(address, nbytes, handle)

@@ -1,6 +1,7 @@
 """The caching allocator against what torch 2.14.1 did: addresses, counters, statistics, segments, history."""
 
 import functools
+import hashlib
 import json
 import pickle
 
@@ -28,14 +29,18 @@ def ends_alike(result, case):
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_case(name):
+def test_case(name, monkeypatch):
     case = CASES[name]
+    monkeypatch.setattr("stridetool.analysis.replay.SimDriver", recorded.RecordingDriver)
     columns = recorded.Columns()
     result = replay(program(f"traces/{case['trace']}"), **recorded.options(case), on_event=columns)
     assert columns.first_difference(case) is None
     assert list(result.ooms) == case["ooms"]
     assert list(result.skipped) == case["skipped"]
     ends_alike(result, case)
+    calls = result.driver.calls
+    digest = hashlib.sha256(json.dumps(calls).encode()).hexdigest()[:16]
+    assert [len(calls), digest] == case["device_calls"]
 
 
 @pytest.mark.parametrize("name", MODELS)
