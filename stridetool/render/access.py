@@ -54,7 +54,8 @@ def _pattern(row: AccessRow, width: int) -> Iterator[tuple[Span, ...]]:
         for dim in row.dims
     ]  # fmt: skip
     widths = [max(map(len, column)) for column in zip(_TITLES, *table, strict=True)]
-    yield ((row.tensor, "name"), (": 32 threads take neighbouring indices", "muted"))
+    rule = ": 32 threads, neighbouring indices"
+    yield ((row.tensor[: max(8, width - len(rule))], "name"), (rule[: width - 8], "muted"))
     if sum(widths) + 2 * len(widths) > width:
         yield from _narrow(row, table, width)
         return

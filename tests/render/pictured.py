@@ -56,7 +56,8 @@ def document(cells=64):
     account = FileAccount(
         path="model.pt", kind="torch zip", nbytes=1200,
         regions=(
-            Region("header", 0, 100), Region("padding", 100, 28), Region("data", 128, 1000), Region("trailing", 1128, 72),
+            Region("header", 0, 100), Region("padding", 100, 28), Region("data", 128, 1000),
+            Region("trailing", 1128, 72),
         ),
         bytes_by_kind={"header": 100, "padding": 28, "data": 1000, "trailing": 72}, placed_tensors=1,
         aligned={"16": 1, "64": 1, "4096": 0},

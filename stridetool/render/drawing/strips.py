@@ -200,6 +200,7 @@ def _dots(start: int, end: int, cell: float, y: float) -> str:
 def _counts(picture: Picture, cell: float, y: float, records: bool) -> Iterator[str]:
     """How many share each cell: a number where there is room, and a bar as high as the share of the largest count."""
     yield label(MARGIN, y, "records" if records else "shared by", "m")
+    does = "begin here" if records else "share these bytes"
     most = max(picture.shared)
     start = 0
     for j in range(1, len(picture.shared) + 1):
@@ -208,14 +209,7 @@ def _counts(picture: Picture, cell: float, y: float, records: bool) -> Iterator[
         k, width = picture.shared[start], (j - start) * cell
         if k > (not records):
             height = max(2.0, 14 * k / most)
-            yield rect(
-                LEFT + start * cell,
-                y + 3 - height,
-                width,
-                height,
-                "l7 t",
-                f"{k} {'begin here' if records else 'share these bytes'}",
-            )
+            yield rect(LEFT + start * cell, y + 3 - height, width, height, "l7 t", f"{k} {does}")
             if width >= len(str(k)) * 7:
                 yield label(LEFT + (start + j) / 2 * cell, y, str(k), "s mid")
         start = j
