@@ -1,4 +1,4 @@
-"""Chromium without a window, driven over a pipe by the DevTools protocol: standard library alone, no port, no network."""
+"""Chromium without a window, driven over a pipe by the DevTools protocol: no other library, no port, no network."""
 
 import base64
 import itertools
@@ -10,10 +10,11 @@ import subprocess
 import time
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-_FLAGS = (
-    "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
-    "--disable-component-update --disable-sync --disable-extensions --hide-scrollbars --remote-debugging-pipe"
-).split()
+_FLAGS = [
+    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+    "--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-extensions", "--hide-scrollbars",
+    "--remote-debugging-pipe",
+]  # fmt: skip
 
 
 class Browser:
@@ -91,8 +92,9 @@ class Browser:
     def middle(self, selector):
         """The middle of an element in the window, scrolled there."""
         return self.run(
-            f"(() => {{ const e = document.querySelector({json.dumps(selector)}); e.scrollIntoView({{block: 'center'}});"
-            "const b = e.getBoundingClientRect(); return [b.left + b.width / 2, b.top + b.height / 2]; })()"
+            f"(() => {{ const e = document.querySelector({json.dumps(selector)});"
+            "e.scrollIntoView({block: 'center'}); const b = e.getBoundingClientRect();"
+            "return [b.left + b.width / 2, b.top + b.height / 2]; })()"
         )
 
     def picture(self, path, full=True):

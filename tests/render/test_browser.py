@@ -1,4 +1,4 @@
-"""The pages in a real browser: open, point, click, zoom, keys; no console error and no request but for the page itself."""
+"""The pages in a real browser: open, point, click, zoom, keys; no console error, no request but for the page."""
 
 import pytest
 from browser import CHROMIUM, Browser
