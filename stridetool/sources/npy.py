@@ -52,6 +52,15 @@ def read_header(data: Bytes) -> NpyHeader:
     return NpyHeader(type_, _layout(shape, fortran), start + length, notes)
 
 
+def header_bytes(data: Bytes) -> int:
+    """Bytes up to the data, as the length in the header says; 0 for what is no array."""
+    try:
+        start, length, _ = _extent(data.read(0, min(12, data.size)))
+    except InputError:
+        return 0
+    return start + length
+
+
 def read_npy(data: Bytes, path: str) -> TensorFile:
     """A whole .npy file. Raises InputError where the header is broken or claims more data than there is."""
     header = read_header(data)

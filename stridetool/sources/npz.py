@@ -6,19 +6,25 @@ from stridetool.core.tensor_file import FileStorage, FileTensor, Note, Region, T
 from stridetool.errors import InputError
 from stridetool.sources.detect import NPY_MAGIC
 from stridetool.sources.file_bytes import Bytes
-from stridetool.sources.npy import MAX_HEADER, array_records, read_header
+from stridetool.sources.npy import MAX_HEADER, array_records, header_bytes, read_header
 from stridetool.sources.zip_directory import Directory, Member, contents, data_offset, member_regions
+
+_USUAL_HEADER = 128  # NumPy pads to multiples of 64
+_HEADERS, _HEADER_OF_EACH, _ALL_HEADERS = 1 << 18, 256, 4 << 20
 
 
 def read_npz(data: Bytes, path: str, directory: Directory) -> TensorFile:
     """A whole archive. Raises InputError where a member that is an array breaks the rules of .npy."""
     tensors, storages, notes = list[FileTensor](), list[FileStorage](), [*directory.notes]
     regions = [Region(directory.start, directory.end, "header")]
+    limit = budget = min(_HEADERS + _HEADER_OF_EACH * len(directory.members), _ALL_HEADERS)
     for member in directory.last().values():
         if not member.stored_bytes and not member.size:
             continue
-        header = contents(data, member, MAX_HEADER + 12)
-        start = data_offset(data, member)
+        header, start = _beginning(data, member), data_offset(data, member)
+        budget -= min(header.size, header_bytes(header))
+        if budget < 0:
+            raise InputError(f"more than {limit:,} bytes of headers")
         is_array = header.read(0, min(len(NPY_MAGIC), header.size)) == NPY_MAGIC
         regions += member_regions(data, member, start, "data" if is_array else "foreign")
         if not is_array:
@@ -32,6 +38,14 @@ def read_npz(data: Bytes, path: str, directory: Directory) -> TensorFile:
         kind="npz", path=path, size=data.size, tensors=tuple(tensors), storages=tuple(storages),
         regions=tuple(regions), notes=tuple(notes),
     )  # fmt: skip
+
+
+def _beginning(data: Bytes, member: Member) -> Bytes:
+    """The member as far as its header goes: of a compressed one no more is inflated."""
+    start = contents(data, member, _USUAL_HEADER)
+    if not member.compressed or (length := header_bytes(start)) <= _USUAL_HEADER:
+        return start
+    return contents(data, member, min(length, MAX_HEADER))
 
 
 def _array(data: Bytes, member: Member, start: int) -> tuple[FileTensor, FileStorage | None, tuple[Note, ...]]:

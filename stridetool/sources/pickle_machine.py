@@ -13,10 +13,12 @@ from collections.abc import Callable
 from typing import Any
 
 from stridetool.errors import InputError
-from stridetool.sources.pickle_scan import OPCODES
+from stridetool.sources.pickle_scan import INTEGER_BYTES, OPCODES, IncompleteError, line_end
 
-BUDGET = 10_000_000  # a tensor of a checkpoint costs about 80
-_ALLOCATION = 4
+BUDGET = 4_000_000  # steps of any pickle; a tensor of a checkpoint takes about 100
+BUDGET_PER_RECORD = 200
+MAX_BUDGET = 16_000_000
+_ALLOCATION, _NAME, _REFERENCE = 4, 8, 32
 _MAX_KEY_DEPTH = 4
 
 
@@ -69,39 +71,54 @@ class Persistent:
 
 
 class Machine:
-    """Runs one pickle. `globals` and `persistent` list what it named, each once or as often as it stands there."""
+    """Runs one pickle. `globals` are the names in it, each once, `persistent` its references, each time; `budget` is
+    what is left of the steps.
+    """
 
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: bytes, budget: int = BUDGET) -> None:
         self._data = data
         self._stack: list[Any] = []
         self._marked: list[list[Any]] = []
         self._memo: dict[int, Any] = {}
+        self.budget = budget
         self.globals: dict[tuple[str, str], Global] = {}
         self.persistent: list[Persistent] = []
 
-    def run(self, start: int, end: int, budget: int = BUDGET) -> Any:
-        """The object of the pickle in [start, end), which `scan` has passed. Raises InputError where it is broken."""
-        position, data, handlers = start, self._data, _HANDLERS
+    def run(self, start: int = 0) -> tuple[Any, int]:
+        """The object of the pickle that begins at `start`, and where it ends (one past STOP).
+
+        Raises InputError where it is broken, and IncompleteError (a subclass) where the data ends before STOP.
+        """
+        position, data, size, handlers, budget = start, self._data, len(self._data), _HANDLERS, self.budget
         try:
-            while position < end:
+            while True:
                 width, counted, cost, handler = handlers[data[position]]
                 position += 1
                 budget -= cost
                 if budget < 0:
-                    raise InputError("the pickle makes more objects than can be read")
+                    raise InputError("the pickle has more steps than are taken for a file of its size")
                 first, position = position, position + width
                 if counted:
                     first, position = position, position + int.from_bytes(data[first:position], "little")
                 elif width < 0:
-                    position = _line_end(data, first, -width)
+                    position = line_end(data, first, -width)
+                if position > size:
+                    raise IncompleteError(f"the pickle claims {position - size:,} bytes more than there are")
+                if handler is None:
+                    break
                 handler(self, data[first:position] if width else b"")
-        except (IndexError, KeyError) as error:
+        except IndexError as error:
+            if position >= size:
+                raise IncompleteError("the pickle ends before its STOP") from error
             raise InputError(f"the pickle is broken at byte {position - start:,}: the stack lacks a value") from error
+        except KeyError as error:
+            raise InputError(f"byte 0x{data[position]:02x} at {position - start:,} is no opcode of a pickle") from error
         except (ValueError, struct.error) as error:
             raise InputError(f"the pickle is broken at byte {position - start:,}: {error}") from error
+        self.budget = budget
         if len(self._stack) != 1 or self._marked:
             raise InputError("the pickle ends with more or less than one object")
-        return self._stack[0]
+        return self._stack[0], position
 
     # Each handler takes the raw argument of its opcode.
 
@@ -231,12 +248,6 @@ def _check_key(key: Any, depth: int) -> None:
             _check_key(item, depth + 1)
 
 
-def _line_end(data: bytes, start: int, lines: int) -> int:
-    for _ in range(lines):
-        start = data.index(b"\n", start) + 1
-    return start
-
-
 def _line(argument: bytes) -> str:
     return argument[:-1].decode("utf-8", "backslashreplace")
 
@@ -254,6 +265,8 @@ def _integer_line(argument: bytes) -> int | bool:
 
 
 def _signed(argument: bytes) -> int:
+    if len(argument) > INTEGER_BYTES:
+        raise InputError(f"an integer of {len(argument):,} bytes in the pickle")
     return int.from_bytes(argument, "little", signed=True)
 
 
@@ -292,7 +305,6 @@ def _top(count: int) -> Handler:
 _LIGHT: dict[str, Handler] = {
     "PROTO": lambda machine, _: None,
     "FRAME": lambda machine, _: None,
-    "STOP": lambda machine, _: None,
     "POP": Machine._pop,
     "POP_MARK": Machine._drop_mark,
     "DUP": Machine._dup,
@@ -351,15 +363,30 @@ _HEAVY: dict[str, Handler] = {
 }
 
 
-def _handlers() -> dict[int, tuple[int, bool, int, Handler]]:
-    """By opcode: (bytes of a fixed argument or of a length, minus the lines of one; counted; cost; handler)."""
+def _cost(name: str) -> int:
+    """Steps that an opcode takes from the budget: references are looked up and checked later, one by one."""
+    if name in ("GLOBAL", "INST", "STACK_GLOBAL"):
+        return _NAME
+    return _REFERENCE if name.endswith("PERSID") else 1 if name in _LIGHT or name == "STOP" else _ALLOCATION
+
+
+def budget_for(records: int) -> int:
+    """The steps that the pickle of an archive with so many records may take."""
+    return min(BUDGET + BUDGET_PER_RECORD * records, MAX_BUDGET)
+
+
+def _handlers() -> dict[int, tuple[int, bool, int, Handler | None]]:
+    """By opcode: (bytes of a fixed argument or of a length, minus the lines of one; counted; cost; handler).
+
+    STOP has no handler.
+    """
     lines = {"line": -1, "two lines": -2}
     return {
         code: (
             lines.get(opcode.argument, opcode.width),
             opcode.argument == "counted",
-            1 if opcode.name in _LIGHT else _ALLOCATION,
-            _LIGHT.get(opcode.name) or _HEAVY[opcode.name],
+            _cost(opcode.name),
+            None if opcode.name == "STOP" else _LIGHT.get(opcode.name) or _HEAVY[opcode.name],
         )
         for code, opcode in OPCODES.items()
     }

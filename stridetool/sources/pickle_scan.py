@@ -75,7 +75,7 @@ PLAIN_OPCODES = frozenset(
 )
 
 _LINE_BYTES = 4096
-_INTEGER_BYTES = 4096
+INTEGER_BYTES = 4096
 _SHORT = 256  # counted arguments below this length stay inside the pattern
 _LENGTH = {1: struct.Struct("<B"), 4: struct.Struct("<I"), 8: struct.Struct("<Q")}
 _INTEGERS = ("LONG1", "LONG4")
@@ -122,12 +122,12 @@ def argument_end(data: bytes | bytearray | memoryview, start: int, opcode: Opcod
     """One past the argument of `opcode` that begins at `start`. Raises InputError when it is out of bounds."""
     end = start + opcode.width
     if opcode.argument in ("line", "two lines"):
-        return _lines_end(data, start, 1 if opcode.argument == "line" else 2)
+        return line_end(data, start, 1 if opcode.argument == "line" else 2)
     if end > len(data):
         raise IncompleteError(f"the pickle ends inside {opcode.name}")
     if opcode.argument == "counted":
         length = _LENGTH[opcode.width].unpack_from(data, start)[0]
-        if opcode.name in _INTEGERS and length > _INTEGER_BYTES:
+        if opcode.name in _INTEGERS and length > INTEGER_BYTES:
             raise InputError(f"an integer of {length:,} bytes at byte {start - 1:,} of the pickle")
         end += length
         if end > len(data):
@@ -137,7 +137,7 @@ def argument_end(data: bytes | bytearray | memoryview, start: int, opcode: Opcod
     return end
 
 
-def _lines_end(data: bytes | bytearray | memoryview, start: int, count: int) -> int:
+def line_end(data: bytes | bytearray | memoryview, start: int, count: int) -> int:
     window = bytes(data[start : start + count * _LINE_BYTES])
     end = -1
     for _ in range(count):

@@ -116,7 +116,11 @@ def _number(token: str) -> int | float:
     if len(digits) > _MAX_DIGITS:
         raise InputError(f"a number of {len(digits)} characters")
     try:
-        return int(token[:-1] if token[-1] in "lL" else token) if digits.rstrip("lL").isdigit() else float(token)
+        return (
+            int(token[:-1] if token[-1] in "lL" else token)
+            if digits.rstrip("lL").replace("_", "").isdigit()
+            else float(token)
+        )
     except ValueError as error:
         raise InputError(f"the number {token}") from error
 

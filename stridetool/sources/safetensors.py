@@ -15,9 +15,10 @@ from stridetool.sources.bounded_json import Pairs, parse
 from stridetool.sources.file_bytes import Bytes
 
 MAX_HEADER = 100_000_000  # the reference reader's own limit
-MAX_TENSORS = 300_000
-_MAX_TEXT = 32 << 20  # more text than that, without its padding, is no header of tensors
+MAX_TENSORS = 200_000
+_MAX_TEXT = 24 << 20  # more text than that, without its padding, is no header of tensors
 _MAX_NOTES = 20
+_MAX_NAME = 1 << 16
 _MAX_SIZE = (1 << 64) - 1
 
 
@@ -107,6 +108,8 @@ def _entries(header: Any) -> tuple[list[_Entry], list[Note]]:
             metadata += 1
             notes += _check_metadata(value)
             continue
+        if len(name) > _MAX_NAME:
+            raise InputError(f"a tensor name of {len(name):,} characters")
         if name in entries:
             notes.append(_duplicate(name))
         entries[name] = _entry(name, value)

@@ -23,7 +23,7 @@ from contextlib import contextmanager
 from typing import Any, NoReturn
 
 from stridetool.errors import InputError
-from stridetool.sources.pickle_machine import Dict, Global, Machine, Made, Persistent
+from stridetool.sources.pickle_machine import MAX_BUDGET, Dict, Global, Machine, Made, Persistent
 from stridetool.sources.pickle_scan import ALL_OPCODES, CODES, OPCODES, argument_end, scan
 
 _FIXED = (
@@ -148,8 +148,8 @@ def _by_machine(data: bytes) -> Any:
         raise _asks_for(*found.globals[0])
     if found.end > _MACHINE_BYTES:
         raise InputError("a pickle of this size is only read when it is of the form that torch writes")
-    machine = Machine(data)
-    value = machine.run(0, found.end)
+    machine = Machine(data, MAX_BUDGET)
+    value, _ = machine.run()
     if machine.globals:
         raise _asks_for(*next(iter(machine.globals)))
     if machine.persistent:

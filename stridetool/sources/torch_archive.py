@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from stridetool.core.tensor_file import FileStorage, FileTensor, Note, Region, TensorFile
 from stridetool.errors import InputError
 from stridetool.sources.file_bytes import Bytes
+from stridetool.sources.pickle_machine import budget_for
 from stridetool.sources.torch_pickle import MAX_PICKLE, placed, read_tensors
 from stridetool.sources.torch_storages import StorageClaim
 from stridetool.sources.zip_directory import ENCRYPTED, Directory, Member, contents, data_offset, member_regions
@@ -72,7 +73,7 @@ class _Archive:
         content = contents(self._data, self._members[name], MAX_PICKLE)
         if content.size > MAX_PICKLE:
             raise InputError(f"{name} has {content.size:,} bytes; at most {MAX_PICKLE:,} are read")
-        pickled = read_tensors(content.read(0, content.size), prefix)
+        pickled = read_tensors(content.read(0, content.size), prefix, budget_for(len(self._members)))
         self.notes += pickled.notes
         storages = [self._storage(claim, folder) for claim in pickled.claims]
         if folder == "data/":

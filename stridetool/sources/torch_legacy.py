@@ -11,7 +11,7 @@ from stridetool.core.tensor_file import FileStorage, Note, Region, TensorFile
 from stridetool.errors import InputError
 from stridetool.sources.file_bytes import Bytes
 from stridetool.sources.pickle_machine import Dict
-from stridetool.sources.torch_pickle import PickleStream, placed, read_tensors
+from stridetool.sources.torch_pickle import PickleStream, described, placed
 from stridetool.sources.torch_storages import StorageClaim
 from stridetool.sources.torch_types import itemsize
 
@@ -30,7 +30,7 @@ def read_legacy(data: Bytes, path: str) -> TensorFile:
     if stream.next_object() != PROTOCOL_VERSION:
         raise InputError(f"a protocol version other than {PROTOCOL_VERSION}")
     notes = _system_notes(stream.next_object())
-    pickled = read_tensors(stream.next_pickle())
+    pickled = described(*stream.next())
     keys = stream.next_object()
     regions = [Region(0, stream.position, "header")]
     roots = {claim.key: claim for claim in pickled.claims}

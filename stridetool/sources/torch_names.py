@@ -15,27 +15,30 @@ from stridetool.sources.torch_storages import MAX_BYTES, StorageClaims
 from stridetool.sources.torch_tensors import call_path, rebuild
 
 MAX_VISITS = 2_000_000
-MAX_TENSORS = 300_000
+MAX_TENSORS = 200_000
 _MAX_NAME = 4096
+_ALL_NAMES = 32 << 20  # characters
 _ROOT = "tensor"  # where the file holds nothing but one tensor
 _MAPPINGS = ("collections.OrderedDict", "collections.defaultdict", "collections.Counter")
 _MODULE_PARTS = ("_parameters", "_buffers", "_modules")
 
-Named = tuple[str, Any]
+Named = tuple[str, Any]  # (what it adds to the name, value)
 
 
 def tensors_of(root: Any, prefix: str, claims: StorageClaims) -> list[FileTensor]:
     """All tensors below `root`, in order. Raises InputError for one that torch would refuse, and past the limits."""
     found, active, objects = list[FileTensor](), set[int](), set[int]()
-    pending: list[tuple[str, Any, bool]] = [(prefix, root, False)]
-    visits = 0
+    pending: list[tuple[str, str, Any, bool]] = [(prefix, "", root, False)]  # (name so far, the rest, value, leave)
+    visits = characters = 0
     while pending:
-        name, value, leave = pending.pop()
+        above, part, value, leave = pending.pop()
         if leave:
             active.discard(id(value))
             continue
+        name = above + (part if above else part.removeprefix("."))
         visits += 1
-        if visits > MAX_VISITS or len(found) > MAX_TENSORS or len(name) > _MAX_NAME:
+        characters += len(name)
+        if visits > MAX_VISITS or len(found) > MAX_TENSORS or len(name) > _MAX_NAME or characters > _ALL_NAMES:
             raise InputError(f"more tensors or names than can be listed ({MAX_TENSORS:,} tensors)")
         if id(value) in active or id(value) in objects:
             continue
@@ -44,11 +47,11 @@ def tensors_of(root: Any, prefix: str, claims: StorageClaims) -> list[FileTensor
             found.append(rebuilt.tensor)
         elif rebuilt is None and isinstance(value, Made) and call_path(value) not in _MAPPINGS:
             objects.add(id(value))  # an object is shown once, where it is met first
-        children = [(name + part, child) for part, child in rebuilt.parts] if rebuilt else list(_children(name, value))
-        worth = [(child_name, child, False) for child_name, child in children if _can_hold(child)]
+        children = rebuilt.parts if rebuilt else _children(value)
+        worth = [(name, part, child, False) for part, child in children if _can_hold(child)]
         if worth:
             active.add(id(value))
-            pending.append((name, value, True))
+            pending.append(("", "", value, True))
             pending.extend(reversed(worth))
     return found
 
@@ -57,39 +60,36 @@ def _can_hold(value: Any) -> bool:
     return isinstance(value, Made | Dict | list | tuple) and bool(value)
 
 
-def _children(name: str, value: Any) -> Iterator[Named]:
+def _children(value: Any) -> Iterator[Named]:
+    """What a container or an object holds, each with what it adds to the name."""
     if isinstance(value, list | tuple):
-        yield from ((f"{name}[{i}]", item) for i, item in enumerate(value))
+        yield from ((f"[{i}]", item) for i, item in enumerate(value) if _can_hold(item))
     elif isinstance(value, Dict):
-        yield from _entries(name, value.pairs)
+        yield from _entries(value.pairs)
     elif isinstance(value, Made):
-        yield from _object(name, value)
+        yield from _object(value)
 
 
-def _object(name: str, made: Made) -> Iterator[Named]:
+def _object(made: Made) -> Iterator[Named]:
     """An object: what it was called with, its state, and what was put into it."""
-    if call_path(made) not in _MAPPINGS or made.args:
-        yield from ((name, item) for item in (made.args if isinstance(made.args, tuple) else (made.args,)))
-    states = made.state if isinstance(made.state, tuple) else (made.state,)
-    for state in states:
-        if isinstance(state, Dict) and call_path(made) not in _MAPPINGS:
-            yield from _attributes(name, state)
-        elif call_path(made) not in _MAPPINGS:
-            yield name, state
-    yield from ((f"{name}[{i}]", item) for i, item in enumerate(made.items))
-    yield from _entries(name, made.pairs)
+    if call_path(made) not in _MAPPINGS:
+        for state in made.state if isinstance(made.state, tuple) else (made.state,):
+            yield from _attributes(state) if isinstance(state, Dict) else (("", state),)
+    yield from (("", item) for item in (made.args if isinstance(made.args, tuple) else (made.args,)))
+    yield from _children(made.items)
+    yield from _entries(made.pairs)
 
 
-def _attributes(name: str, state: Dict) -> Iterator[Named]:
+def _attributes(state: Dict) -> Iterator[Named]:
     for key, value in _entries_once(state.pairs):
         if key in _MODULE_PARTS and isinstance(value, Dict | Made):
-            yield from _entries(name, value.pairs)
+            yield from _entries(value.pairs)
         else:
-            yield _joined(name, key), value
+            yield f".{_key_text(key)}", value
 
 
-def _entries(name: str, pairs: list[tuple[Any, Any]]) -> Iterator[Named]:
-    yield from ((_joined(name, key), value) for key, value in _entries_once(pairs))
+def _entries(pairs: list[tuple[Any, Any]]) -> Iterator[Named]:
+    yield from ((f".{_key_text(key)}", value) for key, value in _entries_once(pairs) if _can_hold(value))
 
 
 def _entries_once(pairs: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
@@ -100,11 +100,6 @@ def _entries_once(pairs: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
     kept = {key: value for key, value in pairs if isinstance(key, str)}
     others = [(key, value) for key, value in pairs if not isinstance(key, str)]
     return [*kept.items(), *others]
-
-
-def _joined(name: str, key: Any) -> str:
-    text = _key_text(key)
-    return f"{name}.{text}" if name else text
 
 
 def _key_text(key: Any) -> str:

@@ -10,8 +10,8 @@ import msgspec
 from stridetool.core.tensor_file import FileStorage, FileTensor, Note
 from stridetool.errors import InputError
 from stridetool.sources.file_bytes import Bytes
-from stridetool.sources.pickle_machine import Global, Machine
-from stridetool.sources.pickle_scan import ALL_OPCODES, IncompleteError, scan
+from stridetool.sources.pickle_machine import BUDGET, MAX_BUDGET, Global, Machine
+from stridetool.sources.pickle_scan import IncompleteError
 from stridetool.sources.torch_names import tensors_of
 from stridetool.sources.torch_storages import StorageClaim, StorageClaims
 from stridetool.sources.torch_types import is_dangerous, is_harmless
@@ -29,47 +29,50 @@ class TorchPickle(msgspec.Struct, frozen=True):
     notes: tuple[Note, ...]
 
 
-def read_tensors(data: bytes, prefix: str = "") -> TorchPickle:
+def read_tensors(data: bytes, prefix: str = "", budget: int = BUDGET) -> TorchPickle:
     """The tensors of the pickle at the start of `data`, names beginning with `prefix`. Raises InputError."""
-    root, machine = run(data)
+    machine = Machine(data, budget)
+    return described(machine.run()[0], machine, prefix)
+
+
+def described(root: Any, machine: Machine, prefix: str = "") -> TorchPickle:
+    """The tensors below `root`, which `machine` made."""
     claims = StorageClaims(machine.persistent)
     tensors = tensors_of(root, prefix, claims)
     notes = (*claims.notes, *global_notes(machine.globals.values()))
     return TorchPickle(tuple(tensors), tuple(claims.by_key.values()), notes)
 
 
-def run(data: bytes) -> tuple[Any, Machine]:
-    """The object of the pickle at the start of `data`, and the machine that made it."""
-    end = scan(data, allow=ALL_OPCODES).end
-    machine = Machine(data)
-    return machine.run(0, end), machine
-
-
 class PickleStream:
-    """Pickles and raw data that follow each other in a file of any size."""
+    """Pickles and raw data that follow each other in a file of any size; the pickles share one budget."""
 
-    def __init__(self, data: Bytes, position: int = 0) -> None:
-        self.data, self.position = data, position
+    def __init__(self, data: Bytes) -> None:
+        self.data, self.position = data, 0
+        self._budget = MAX_BUDGET
 
-    def next_pickle(self) -> bytes:
-        """The bytes of the next pickle; read in growing windows, since its length stands nowhere."""
-        window = _FIRST_WINDOW
+    def next(self) -> tuple[Any, Machine]:
+        """The object of the next pickle and the machine that made it.
+
+        It is read in growing windows, since its length stands nowhere.
+        """
+        rest = self.data.size - self.position
+        window = min(_FIRST_WINDOW, rest)
         while True:
-            count = min(window, self.data.size - self.position)
-            raw = self.data.read(self.position, count)
+            machine = Machine(self.data.read(self.position, window), self._budget)
             try:
-                end = scan(raw, allow=ALL_OPCODES).end
+                value, length = machine.run()
             except IncompleteError:
-                if count < window or window > MAX_PICKLE:
+                if window == min(rest, MAX_PICKLE):
                     raise
-                window *= 8
+                window = min(window * 8, rest, MAX_PICKLE)
                 continue
-            self.position += end
-            return raw[:end]
+            self.position += length
+            self._budget = machine.budget
+            return value, machine
 
     def next_object(self) -> Any:
         """The object of the next pickle."""
-        return run(self.next_pickle())[0]
+        return self.next()[0]
 
     def take(self, count: int) -> bytes:
         """The next `count` raw bytes."""

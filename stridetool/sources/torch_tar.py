@@ -14,13 +14,13 @@ from stridetool.errors import InputError
 from stridetool.sources.detect import is_tar
 from stridetool.sources.file_bytes import Bytes, Part
 from stridetool.sources.pickle_machine import Global
-from stridetool.sources.torch_pickle import PickleStream, global_notes, placed, run
+from stridetool.sources.torch_pickle import PickleStream, global_notes, placed
 from stridetool.sources.torch_storages import MAX_BYTES, StorageClaim
 from stridetool.sources.torch_types import dtype_of_storage, itemsize
 
 _BLOCK = 512
 _MAX_MEMBERS = 64
-_MAX_OBJECTS = 100_000
+_MAX_OBJECTS = 20_000
 _MAX_DIMS = 64
 _MEMBERS = ("storages", "tensors", "pickle")
 
@@ -32,7 +32,7 @@ def read_tar(data: Bytes, path: str) -> TensorFile:
         raise InputError("a tar archive without the members of torch: storages, tensors and pickle")
     storages, dtypes = _storages(data, *places["storages"])
     tensors = _tensors(data, *places["tensors"], storages, dtypes)
-    _, machine = run(Part(data, *places["pickle"]).read(0, places["pickle"][1]))
+    _, machine = PickleStream(Part(data, *places["pickle"])).next()
     note = Note(
         "old-format", "warning", "the tar format of torch 0.1: torch.load(weights_only=True) refuses it", None,
         "load it in a place that you can lose, and save it again",
