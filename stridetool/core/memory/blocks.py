@@ -144,6 +144,15 @@ class PrivatePool:
         self.small = BlockPool(True, tallies[0], rests[0], self)
         self.large = BlockPool(False, tallies[1], rests[1], self)
 
+    def empty_segments(self) -> int:
+        """Reserved ranges in which nothing is mapped."""
+        return sum(
+            block.prev is None and block.next is None
+            for pool in (self.small, self.large)
+            for ranges in pool.unmapped.values()
+            for _, block in ranges
+        )
+
 
 def absorb_left(block: Block) -> None:
     """`block` swallows its left neighbour, which must be out of every list."""

@@ -146,10 +146,23 @@ def unmap(heap: Heap, block: Block) -> None:
     gone = _merge(pool, gone)
     heap.note_reserved(segment, -nbytes, "segment_unmap", address)
     if gone.prev is None and gone.next is None:
-        heap.driver.unreserve(segment.address, segment.size)
-        heap.drop_segment(segment)
+        _unreserve(heap, segment)
     else:
         pool.put_unmapped(gone)
+
+
+def _unreserve(heap: Heap, segment: Segment) -> None:
+    heap.driver.unreserve(segment.address, segment.size)
+    heap.drop_segment(segment)
+
+
+def drop_unmapped(heap: Heap, pool: BlockPool) -> None:
+    """Give back ranges in which no page could ever be mapped; a pool that ends has no other use for them."""
+    for ranges in pool.unmapped.values():
+        for _, block in ranges:
+            if block.prev is None and block.next is None:
+                _unreserve(heap, block.segment)
+    pool.unmapped.clear()
 
 
 def _cut_out(pool: BlockPool, block: Block, address: int, nbytes: int) -> Block:

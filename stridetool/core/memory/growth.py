@@ -132,7 +132,9 @@ def release_private(heap: Heap, owner: PrivatePool) -> None:
 def _release_owner(heap: Heap, owner: PrivatePool) -> None:
     release_pool(heap, owner.small)
     release_pool(heap, owner.large)
-    if owner.segments == 0:
+    if owner.segments == owner.empty_segments():
+        for pool in (owner.small, owner.large):
+            expandable.drop_unmapped(heap, pool)
         del heap.private[owner.identity]
 
 

@@ -17,6 +17,7 @@ from stridetool.core.memory.blocks import (
     ALLOCATED,
     FREE,
     MIN_BLOCK,
+    NEVER,
     SMALL_SIZE,
     UNMAPPED,
     Block,
@@ -59,6 +60,7 @@ class Heap:
         self.private: dict[tuple[int, int], PrivatePool] = {}
         self.total_bytes = driver.mem_info()[1]
         self.allowed: int | None = None  # bytes that may be reserved
+        self._marks = False
         self._configure()
         small, large = self.statistics.small, self.statistics.large
         self.small = BlockPool(True, small, self.rests[0])
@@ -88,16 +90,22 @@ class Heap:
         self.settings = settings
         self._configure()
         self._special = self._special or any(segment.page for segment in self.segments.values())
-        self._ages = self.allowed is not None and settings.garbage_collection_threshold > 0.0
-        for pool, rest in ((self.small, self.rests[0]), (self.large, self.rests[1])):
-            pool.min_rest = rest
+        self._age_or_not()
+        for small, large in ((self.small, self.large), *((own.small, own.large) for own in self.private.values())):
+            if small.min_rest != NEVER:
+                small.min_rest, large.min_rest = self.rests
 
     def set_fraction(self, fraction: float) -> None:
         """As set_per_process_memory_fraction: 1 lifts the limit. Raises ArgumentValueError outside [0, 1]."""
         if not 0.0 <= fraction <= 1.0:
             raise ArgumentValueError(f"invalid fraction {fraction}. Please set within [0, 1]")
         self.allowed = int(fraction * self.driver.mem_info()[1]) if fraction < 1.0 else None
+        self._age_or_not()
+
+    def _age_or_not(self) -> None:
+        """Searches age free blocks while garbage can be collected; once that began, blocks are marked for ever."""
         self._ages = self.allowed is not None and self.settings.garbage_collection_threshold > 0.0
+        self._marks = self._marks or self._ages
 
     def malloc(self, nbytes: int, stream: int = 0) -> Block:
         """A block of at least `nbytes` (> 0) bytes that serves `stream`. Raises OutOfMemoryError."""
@@ -149,7 +157,7 @@ class Heap:
             else:
                 del free[index]
                 insort(free, key, 0, index)
-            if self._ages:
+            if self._marks:
                 block.idle_since = pool.searches
             if segment.page == 0:
                 if left is not None or block.next is not None:
@@ -243,7 +251,7 @@ class Heap:
         block.size = size
         block.state = FREE
         insort(free, (size, segment.counter, block.address, block))
-        if self._ages:
+        if self._marks:
             block.idle_since = segment.pool.searches
         if segment.page == 0:
             if left is not None or block.next is not None:
