@@ -13,7 +13,8 @@ from stridetool._version import __version__ as __version__
 
 # Name → module it lives in, and what it is called there.
 _NAMES = {
-    **{name: ("stridetool.core.tensor", name) for name in ("Size", "Tensor")},
+    "Size": ("stridetool.core.facets", "Size"),
+    "Tensor": ("stridetool.core.tensor", "Tensor"),
     **{
         name: ("stridetool.core.options", name)
         for name in (
@@ -30,7 +31,7 @@ _NAMES = {
         )
     },
     **{
-        name: ("stridetool.core.autograd", name)
+        name: ("stridetool.core.grad_mode", name)
         for name in (
             "enable_grad",
             "inference_mode",
@@ -47,11 +48,13 @@ _NAMES = {
     "memory_format": ("stridetool.core.options", "MemoryFormat"),
     "promote_types": ("stridetool.core.dtype", "promote_types"),
     "manual_seed": ("stridetool.core.ops.factories", "manual_seed"),
+    "is_tensor": ("stridetool.core.ops.leaving", "is_tensor"),
     "result_type": ("stridetool.core.ops.elementwise", "result_type"),
     "OutOfMemoryError": ("stridetool.errors", "OutOfMemoryError"),
 }
 _SUBMODULES = ("cuda", "kernels", "errors", "units")
-_NOT_FUNCTIONS = frozenset(("copy_into", "unsafe_view"))  # operators that torch has no public function for
+# Operators that torch has no public function for.
+_NOT_FUNCTIONS = frozenset(("H", "T", "copy_into", "data", "mH", "mT", "slice", "unsafe_view"))
 
 
 def __getattr__(name: str) -> Any:

@@ -111,7 +111,7 @@ def reset_peak_memory_stats(device: Device | str | int | None = None) -> None:
 def memory_summary(device: Device | str | int | None = None, abbreviated: bool = False) -> str:
     """A few lines of text about what is held."""
     stats = _allocator(device).stats()
-    rows = {
+    rows: dict[str, tuple[int, int | None]] = {
         "allocated": (stats.allocated_bytes, stats.peak_allocated_bytes),
         "reserved": (stats.reserved_bytes, stats.peak_reserved_bytes),
     }

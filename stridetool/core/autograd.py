@@ -7,28 +7,20 @@ graph is the most common way to keep memory. References run from outputs to inpu
 from __future__ import annotations
 
 import functools
-import threading
 import weakref
-from collections.abc import Callable, Iterable, Sequence
-from types import TracebackType
-from typing import Any, Self
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 from stridetool.core import dispatch
 from stridetool.core.dispatch import Kernel, Operator
-from stridetool.core.tensor import AutogradMeta, Tensor, alias_of
+from stridetool.core.facets import AutogradMeta
+from stridetool.core.grad_mode import is_grad_enabled, is_inference_mode_enabled
+from stridetool.core.tensor import Tensor, alias_of
 from stridetool.errors import TensorError, UnsupportedError
 
 Edge = tuple["Node | None", int]
 Saved = dict[str, "SavedTensor | None"]
 _WRITTEN_IN_CPP = ("AccumulateGrad", "CopyBackwards", "CopySlices")
-
-
-class _Mode(threading.local):
-    grad = True
-    inference = False
-
-
-_mode = _Mode()
 
 
 class SavedTensor:
@@ -47,8 +39,8 @@ class SavedTensor:
         if now != self.version:
             raise TensorError(
                 "one of the variables needed for gradient computation has been modified by an inplace operation: "
-                f"[{self.tensor.dtype.type_name(self.tensor.device.type)} {list(self.tensor.shape)}]{self._origin()} is "
-                f"at version {now}; expected version {self.version} instead.",
+                f"[{self.tensor.dtype.type_name(self.tensor.device.type)} {list(self.tensor.shape)}]"
+                f"{self._origin()} is at version {now}; expected version {self.version} instead.",
                 hint="clone() the tensor before writing to it",
             )
         return self.tensor
@@ -177,7 +169,7 @@ def _layer(op: Operator, below: Kernel) -> Kernel:
     in_place = op.name.endswith("_")
 
     def differentiable(*args: Any, **kwargs: Any) -> Any:
-        if not _mode.grad:
+        if not is_grad_enabled():
             return below(*args, **kwargs)
         if in_place:
             refuse_leaf(args[0])
@@ -225,7 +217,7 @@ def wanting_grad(x: Tensor) -> Tensor:
 
 def set_requires_grad(x: Tensor, value: bool) -> Tensor:
     """`x.requires_grad = value`, with torch's refusals."""
-    if value and x._version_counter is None and not _mode.inference:
+    if value and x._version_counter is None and not is_inference_mode_enabled():
         raise TensorError("Setting requires_grad=True on inference tensor outside InferenceMode is not allowed.")
     if not x.is_leaf and not value:
         raise TensorError(
@@ -252,79 +244,6 @@ def refuse_backward(x: Tensor) -> None:
         "backward() is not supported: the graph is kept, gradients are not computed",
         hint="grad_fn, next_functions and _saved_… show what the graph holds",
     )
-
-
-# Modes
-
-
-def is_grad_enabled() -> bool:
-    """Whether operators of this thread are recorded in the graph."""
-    return _mode.grad
-
-
-def is_inference_mode_enabled() -> bool:
-    """Whether tensors of this thread are made without version counters."""
-    return _mode.inference
-
-
-class _GradMode:
-    """A context manager and decorator that sets the mode and puts the old one back."""
-
-    def __init__(self, grad: bool, inference: bool | None = None) -> None:
-        self._wanted = grad, inference
-        self._before: list[tuple[bool, bool]] = []
-
-    def __enter__(self) -> Self:
-        self._before.append((_mode.grad, _mode.inference))
-        self._apply()
-        return self
-
-    def _apply(self) -> None:
-        _mode.grad = self._wanted[0]
-        if self._wanted[1] is not None:
-            _mode.inference = self._wanted[1]
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        _mode.grad, _mode.inference = self._before.pop()
-
-    def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(function)
-        def inside(*args: Any, **kwargs: Any) -> Any:
-            with self:
-                return function(*args, **kwargs)
-
-        return inside
-
-
-def no_grad(function: Callable[..., Any] | None = None) -> Any:
-    """Operators are not recorded in the graph; `with no_grad():` or a decorator."""
-    return _GradMode(False) if function is None else _GradMode(False)(function)
-
-
-def enable_grad(function: Callable[..., Any] | None = None) -> Any:
-    """Operators are recorded again."""
-    return _GradMode(True) if function is None else _GradMode(True)(function)
-
-
-def inference_mode(mode: Any = True) -> Any:
-    """As no_grad, and tensors made here have no version counter."""
-    if callable(mode):
-        return _GradMode(False, True)(mode)
-    return _GradMode(not mode, bool(mode))
-
-
-class set_grad_enabled(_GradMode):  # noqa: N801  torch's name: a function whose result is a context manager
-    """Set the mode at once; as a context manager, put it back at the end."""
-
-    def __init__(self, mode: bool) -> None:
-        super().__init__(mode)
-        self._before.append((_mode.grad, _mode.inference))
-        self._apply()
-
-    def __enter__(self) -> Self:
-        return self
 
 
 dispatch.register_layer(dispatch.AUTOGRAD, _layer)

@@ -74,9 +74,7 @@ def _c_function(name: str, result: Any, *arguments: Any) -> Any:
     return ctypes.PYFUNCTYPE(result, *arguments)((name, ctypes.pythonapi))
 
 
-_capsule_new = _c_function(
-    "PyCapsule_New", ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p
-)
+_capsule_new = _c_function("PyCapsule_New", ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
 _is_valid = _c_function("PyCapsule_IsValid", ctypes.c_int, ctypes.py_object, ctypes.c_char_p)
 _pointer = _c_function("PyCapsule_GetPointer", ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)
 _rename = _c_function("PyCapsule_SetName", ctypes.c_int, ctypes.py_object, ctypes.c_char_p)
@@ -88,17 +86,19 @@ _exports: dict[int, tuple[Any, ...]] = {}
 """What was handed over, by the address of its struct: all that must stay alive until the deleter is called."""
 
 
-@_DELETER
 def _forget(address: int) -> None:
     _exports.pop(address, None)
 
 
-@_DELETER
 def _capsule_destroyed(capsule: int) -> None:
     """A capsule that nobody took: give back what it stood for."""
     for name in _STRUCTS:
         if _dying_is_valid(capsule, name):
             _exports.pop(_dying_pointer(capsule, name), None)
+
+
+# Callable from C, and kept here as long as the module is.
+_C_FORGET, _C_DESTROYED = _DELETER(_forget), _DELETER(_capsule_destroyed)
 
 
 # Out
@@ -137,9 +137,7 @@ def to_dlpack(
     if is_simulated(self.device):
         raise InterchangeError("cannot hand over memory of a simulated device: its addresses are not real")
     if dl_device is not None and tuple(dl_device) != dlpack_device(self):
-        raise InterchangeError(
-            f"cannot export to DLPack device {tuple(dl_device)}: the tensor is on {self.device}"
-        )
+        raise InterchangeError(f"cannot export to DLPack device {tuple(dl_device)}: the tensor is on {self.device}")
     x = self.clone() if copy else self
     return _capsule(x, versioned=max_version is not None and max_version[0] >= 1)
 
@@ -156,13 +154,13 @@ def _capsule(x: Tensor, *, versioned: bool) -> Any:
     dl.code, dl.bits, dl.lanes = _type_code(x._dtype), x._dtype.itemsize * 8, 1
     dl.shape = ctypes.cast(shape, ctypes.POINTER(ctypes.c_int64))
     dl.strides = ctypes.cast(strides, ctypes.POINTER(ctypes.c_int64))
-    managed.deleter = ctypes.cast(_forget, ctypes.c_void_p).value
+    managed.deleter = ctypes.cast(_C_FORGET, ctypes.c_void_p).value
     if versioned:
         managed.major, managed.minor = _VERSION
         managed.flags = 0 if x._storage.writable else _READ_ONLY
     address = ctypes.addressof(managed)
     _exports[address] = managed, shape, strides, x._storage.pointer
-    return _capsule_new(address, name, ctypes.cast(_capsule_destroyed, ctypes.c_void_p))
+    return _capsule_new(address, name, ctypes.cast(_C_DESTROYED, ctypes.c_void_p))
 
 
 def _type_code(dtype: DType) -> int:
@@ -217,14 +215,13 @@ def _ask(producer: Any) -> Any:
 
 
 def _consume(capsule: Any) -> Tensor:
-    for name, struct in _STRUCTS.items():
-        if _is_valid(capsule, name):
-            break
-    else:
+    name = next((name for name in _STRUCTS if _is_valid(capsule, name)), None)
+    if name is None:
         raise TensorError(
             "from_dlpack received an invalid capsule. Note that DLTensor capsules can be consumed only once, so you "
             "might have already constructed a tensor from it once."
         )
+    struct = _STRUCTS[name]
     address = _pointer(capsule, name)
     managed = struct.from_address(address)
     if struct is _ManagedVersioned and managed.major != _VERSION[0]:

@@ -28,9 +28,9 @@ def strided(storage: Storage, layout: Layout, raw_type: str) -> Array:
     low, high = layout.reach()
     if (low < 0 or high * itemsize > storage.nbytes()) and low != high:
         raise TensorError(
-            f"setStorage: sizes {list(layout.sizes)}, strides {list(layout.strides)}, storage offset {layout.offset}, and "
-            f"itemsize {itemsize} requiring a storage size of {high * itemsize} are out of bounds for storage of size "
-            f"{storage.nbytes()}",
+            f"setStorage: sizes {list(layout.sizes)}, strides {list(layout.strides)}, storage offset "
+            f"{layout.offset}, and itemsize {itemsize} requiring a storage size of {high * itemsize} are out of bounds "
+            f"for storage of size {storage.nbytes()}",
             hint="the storage was made smaller under this tensor",
         )
     if 0 in layout.sizes:
@@ -54,13 +54,20 @@ def read(x: Tensor) -> Array:
     return -values if x._bits & NEG else values
 
 
+def writable(x: Tensor) -> Array:
+    """As `raw`, to be written to. Raises TensorError when the memory belongs to a read-only array."""
+    if not x._storage.writable:
+        raise TensorError("cannot write to a tensor over the memory of a read-only array", hint="clone() it first")
+    return raw(x)
+
+
 def write(x: Tensor, values: Array) -> None:
     """Store numbers of the value type of `x` (of the same sizes, or to be broadcast)."""
     if x._bits & NEG:
         values = -values
     if x._bits & CONJ:
         values = values.conj()
-    raw(x)[...] = numeric.encode(values, x._dtype)
+    writable(x)[...] = numeric.encode(values, x._dtype)
 
 
 def copy_elements(dst: Tensor, src: Tensor) -> None:
@@ -69,6 +76,7 @@ def copy_elements(dst: Tensor, src: Tensor) -> None:
         return
     if src.is_meta:
         src._storage.buffer()  # raises
+    writable(dst)
     if dst._dtype is src._dtype and dst._bits == src._bits and dst.device == src.device:
         kernel = OPERATORS["copy_into"].call(dst, src)
     else:

@@ -10,10 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from stridetool.core import autograd, elements
+from stridetool.core import elements
 from stridetool.core.dispatch import operator
 from stridetool.core.drivers.device import CPU
 from stridetool.core.dtype import BY_NUMPY, DType
+from stridetool.core.grad_mode import is_grad_enabled
 from stridetool.core.layout import Layout
 from stridetool.core.ops.copies import to, to_copy
 from stridetool.core.ops.factories import tensor
@@ -131,7 +132,7 @@ def numpy(self: Tensor, *, force: bool = False) -> Any:
             f"can't convert {self.device} device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host "
             "memory first."
         )
-    if self.requires_grad and autograd.is_grad_enabled():
+    if self.requires_grad and is_grad_enabled():
         raise TensorError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
     if self.is_conj():
         raise TensorError(

@@ -34,7 +34,8 @@ def common_device(tensors: Sequence[Tensor]) -> Device:
     for x in tensors:
         if x.device != chosen and not (x.is_cpu and not x._layout.sizes):
             raise TensorError(
-                f"Expected all tensors to be on the same device, but found at least two devices, {chosen} and {x.device}!",
+                f"Expected all tensors to be on the same device, but found at least two devices, {chosen} and "
+                f"{x.device}!",
                 hint="move one with .to(device)",
             )
     return chosen

@@ -160,7 +160,11 @@ class Storage:
         return [int(byte) for byte in self.buffer()]
 
     def __bytes__(self) -> bytes:
-        return bytes(self.tolist()) if self.device.type != "cpu" else self.numpy().tobytes()
+        """A copy of the bytes; none on the meta device."""
+        if self.device.type == "meta":
+            return b""
+        data: bytes = self.buffer().tobytes()
+        return data
 
     def __len__(self) -> int:
         return self.pointer.nbytes
@@ -188,6 +192,15 @@ class Storage:
         """Set every byte to `value`."""
         self.buffer()[:] = value
         return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Storage:
+        if id(self) not in memo:
+            memo[id(self)] = storage_of(bytes(self), self.device, self.nbytes())
+        out: Storage = memo[id(self)]
+        return out
+
+    def __reduce__(self) -> Any:
+        return storage_of, (bytes(self), self.device, self.nbytes())
 
     def __repr__(self) -> str:
         return f"[stridetool.UntypedStorage(device={self.device}) of size {self.nbytes()}]"
@@ -261,6 +274,17 @@ class TypedStorage:
     def __repr__(self) -> str:
         name = f"stridetool.TypedStorage(dtype={self.dtype}, device={self.device})"
         return f"[{name} of size {self.size()}]"
+
+
+def storage_of(data: bytes, device: Device, nbytes: int) -> Storage:
+    """A storage of `nbytes` with these bytes (none on the meta device): how copies and pickles are made."""
+    storage = Storage(allocate(nbytes, device))
+    if data:
+        import numpy as np
+
+        buffer = storage.buffer()
+        buffer[:] = np.frombuffer(data, np.uint8)
+    return storage
 
 
 def empty_storage(device: Device = CPU) -> Storage:

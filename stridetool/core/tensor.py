@@ -6,13 +6,13 @@ copies, …) stands in `ops/` and is hung on the class when that package is load
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable
 from typing import Any
 
 from stridetool.core import dispatch
 from stridetool.core.drivers.device import Device
 from stridetool.core.dtype import DType
+from stridetool.core.facets import AutogradMeta, Size, Version
 from stridetool.core.layout import Layout, wrap_dim
 from stridetool.core.options import contiguous_format, preserve_format
 from stridetool.core.refusals import missing_attribute
@@ -27,44 +27,6 @@ _BACKENDS = dispatch.AUTOGRAD - 1
 
 INTERFACES: dict[str, Callable[[Tensor], Any]] = {}
 """Attributes through which other libraries see a tensor, where it has them; each raises AttributeError otherwise."""
-
-
-class Size(tuple[int, ...]):
-    """The sizes of a tensor: a tuple that knows its product."""
-
-    __slots__ = ()
-
-    def numel(self) -> int:
-        """The number of elements of a tensor of these sizes."""
-        product = 1
-        for size in self:
-            product *= size
-        return product
-
-    def __repr__(self) -> str:
-        return f"stridetool.Size({list(self)})"
-
-
-class Version:
-    """How often the memory behind a family of views was written; one object, shared by the family."""
-
-    __slots__ = ("value",)
-
-    def __init__(self) -> None:
-        self.value = 0
-
-
-class AutogradMeta:
-    """What autograd remembers of a tensor that takes part in a graph."""
-
-    __slots__ = ("accumulator", "grad", "grad_fn", "output_nr", "requires_grad")
-
-    def __init__(self, requires_grad: bool = False) -> None:
-        self.requires_grad = requires_grad
-        self.grad_fn: Any = None
-        self.output_nr = 0
-        self.grad: Tensor | None = None
-        self.accumulator: weakref.ref[Any] | None = None
 
 
 class Tensor:
@@ -190,9 +152,7 @@ class Tensor:
 
     def is_contiguous(self, memory_format: str = contiguous_format) -> bool:
         """Whether the elements lie without a hole in the order of `memory_format`."""
-        return self._layout.is_contiguous(
-            contiguous_format if memory_format == preserve_format else memory_format
-        )
+        return self._layout.is_contiguous(contiguous_format if memory_format == preserve_format else memory_format)
 
     def is_non_overlapping_and_dense(self) -> bool:
         """Whether every place from the lowest to the highest element holds one element, in whatever order."""
@@ -359,7 +319,7 @@ def bump(x: Tensor) -> None:
     if x._version_counter is not None:
         x._version_counter.value += 1
         return
-    from stridetool.core.autograd import is_inference_mode_enabled
+    from stridetool.core.grad_mode import is_inference_mode_enabled
 
     if not is_inference_mode_enabled():
         raise TensorError(

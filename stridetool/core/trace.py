@@ -20,9 +20,10 @@ import msgspec
 from stridetool.core import dispatch
 from stridetool.core.drivers.device import Device
 from stridetool.core.dtype import DType
+from stridetool.core.facets import Size
 from stridetool.core.layout import Layout
 from stridetool.core.options import MemoryFormat
-from stridetool.core.tensor import Size, Tensor
+from stridetool.core.tensor import Tensor
 from stridetool.errors import StrideToolError
 
 

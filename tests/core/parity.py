@@ -14,7 +14,7 @@ def outcome(module, statements, expression):
         try:
             exec(statements, names)
             return facts(module, eval(expression, names))
-        except Exception as error:  # noqa: BLE001  the class and the text are what is compared
+        except Exception as error:
             return error_facts(error)
 
 

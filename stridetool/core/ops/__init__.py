@@ -10,13 +10,14 @@ from stridetool.core.ops import (
     factories,
     index,
     leaving,
+    likes,
     metadata,
     split,
     views,
 )
 from stridetool.core.tensor import Tensor
 
-__all__ = ["complexes", "copies", "elementwise", "factories", "index", "leaving", "metadata", "split", "views"]
+__all__ = ["complexes", "copies", "elementwise", "factories", "index", "leaving", "likes", "metadata", "split", "views"]
 
 for _op in OPERATORS.values():
     if _op.is_method:

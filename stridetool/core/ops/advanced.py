@@ -14,7 +14,7 @@ import numpy as np
 
 from stridetool.core import numeric
 from stridetool.core.dispatch import operator
-from stridetool.core.elements import raw, read
+from stridetool.core.elements import raw, read, writable
 from stridetool.core.iteration import iteration_strides
 from stridetool.core.layout import Layout
 from stridetool.core.ops.factories import empty_tensor
@@ -145,7 +145,5 @@ def scatter(part: Tensor, by_dim: Sequence[tuple[int, Tensor]], value: Tensor) -
     if math.prod(sizes):
         index_ndim = found.arrays[0].ndim
         front = range(found.front(), found.front() + index_ndim)
-        _turned(found, raw(part))[found.arrays] = np.moveaxis(values, front, range(index_ndim))
+        _turned(found, writable(part))[found.arrays] = np.moveaxis(values, front, range(index_ndim))
     note_copy("numpy", math.prod(sizes) * part._dtype.itemsize)
-
-

@@ -11,7 +11,7 @@ import numpy as np
 from stridetool.core import numeric
 from stridetool.core.dispatch import OPERATORS, GradName, operator
 from stridetool.core.dtype import DType, bool_, int64, promote_types
-from stridetool.core.elements import copy_elements, read, strided, write
+from stridetool.core.elements import copy_elements, read, strided, writable, write
 from stridetool.core.iteration import broadcast_sizes, common_device, iteration_strides
 from stridetool.core.layout import Layout
 from stridetool.core.ops.copies import refuse_overlap, to
@@ -130,6 +130,7 @@ def _repeatedly(target: Tensor, other: Any, ufunc: np.ufunc) -> bool:
     False (and nothing done) where the result would have to be converted.
     """
     operand = _operand(other, target)
+    writable(target)
     if result_type(target, other) is not target._dtype or target._dtype.numpy_name is None or target.is_meta:
         return False
     layout, values = target._layout, numeric.convert(read(operand), operand._dtype, target._dtype)
@@ -203,7 +204,7 @@ def neg(self: Tensor) -> Tensor:
     return out
 
 
-Tensor.__neg__ = neg  # type: ignore[attr-defined]
+setattr(Tensor, "__neg__", neg)  # noqa: B010  mypy would take it for an operand
 
 
 @operator()
@@ -212,7 +213,7 @@ def positive(self: Tensor) -> Tensor:
     return self
 
 
-Tensor.__pos__ = positive  # type: ignore[attr-defined]
+setattr(Tensor, "__pos__", positive)  # noqa: B010  as above
 
 
 def _sum_name(args: Sequence[Any]) -> str:

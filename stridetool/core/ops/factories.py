@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from stridetool.core import numeric
-from stridetool.core.autograd import is_inference_mode_enabled, wanting_grad
+from stridetool.core.autograd import wanting_grad
 from stridetool.core.dispatch import operator
 from stridetool.core.drivers.device import Device
 from stridetool.core.dtype import BY_NUMPY, DType, int64
 from stridetool.core.elements import write
+from stridetool.core.grad_mode import is_inference_mode_enabled
 from stridetool.core.layout import Layout
 from stridetool.core.ops.arguments import ints
 from stridetool.core.ops.numbers import array_of_numbers, checked_number
@@ -63,7 +64,8 @@ def options_of(options: TensorOptions | None, keywords: dict[str, Any]) -> Tenso
     return merged.merge_in(said)
 
 
-def _made(out: Tensor, options: TensorOptions) -> Tensor:
+def made(out: Tensor, options: TensorOptions) -> Tensor:
+    """The finished tensor, with the requires_grad that the options ask for."""
     return wanting_grad(out) if options.requires_grad_ else out
 
 
@@ -104,21 +106,21 @@ def _sized(name: str, size: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[
 @operator(method=False, keys="none")
 def empty(*size: Any, **keywords: Any) -> Tensor:
     """Uninitialised memory."""
-    return _made(*_sized("empty", size, keywords))
+    return made(*_sized("empty", size, keywords))
 
 
 @operator(method=False, keys="none")
 def zeros(*size: Any, **keywords: Any) -> Tensor:
     """All elements 0."""
     out, options = _sized("zeros", size, keywords)
-    return _made(fill(out, 0), options)
+    return made(fill(out, 0), options)
 
 
 @operator(method=False, keys="none")
 def ones(*size: Any, **keywords: Any) -> Tensor:
     """All elements 1."""
     out, options = _sized("ones", size, keywords)
-    return _made(fill(out, 1), options)
+    return made(fill(out, 1), options)
 
 
 @operator(method=False, keys="none")
@@ -127,7 +129,7 @@ def full(size: Sequence[int], fill_value: Any, **keywords: Any) -> Tensor:
     options = options_of(None, keywords)
     if options.dtype_opt() is None:
         options = options.dtype(infer_dtype(fill_value))
-    return _made(fill(_fresh("full", (size,), options), fill_value), options)
+    return made(fill(_fresh("full", (size,), options), fill_value), options)
 
 
 def fill(x: Tensor, value: Any) -> Tensor:
@@ -161,7 +163,7 @@ def arange(*bounds: Any, **keywords: Any) -> Tensor:
     if options.dtype().kind in "ui":  # torch counts in int64 with whole numbers, in smaller types with the given ones
         start, end, step = int(start), int(end), int(step)
         count = _count(start, end, step) if options.dtype() is int64 else count
-    return _made(_counted(count, start, step, options), options)
+    return made(_counted(count, start, step, options), options)
 
 
 def _bounds(bounds: Sequence[Any]) -> tuple[Any, Any, Any]:
@@ -172,8 +174,8 @@ def _bounds(bounds: Sequence[Any]) -> tuple[Any, Any, Any]:
 
 def _count(start: Any, end: Any, step: Any) -> int:
     if all(isinstance(value, int) for value in (start, end, step)):
-        return -((start - end) // step)  # type: ignore[no-any-return]
-    count = math.ceil((end - start) / step)
+        return int(-((start - end) // step))
+    count: int = math.ceil((end - start) / step)
     if count > MAX_ELEMENTS:
         raise TensorError("invalid size, possible overflow?")
     return count
@@ -221,7 +223,7 @@ def _random(name: str, method: str, size: tuple[Any, ...], keywords: dict[str, A
     if not out.is_meta:
         values = getattr(_generator[0], method)(out._layout.sizes)
         write(out, numeric.convert(values, BY_NUMPY["float64"], out._dtype))
-    return _made(out, options)
+    return made(out, options)
 
 
 @operator(method=False, keys="none")
@@ -239,40 +241,7 @@ def empty_strided(size: Sequence[int], stride: Sequence[int], **keywords: Any) -
             f"Storage size calculation overflowed with sizes={list(sizes)} and strides={list(strides)}",
             hint="torch has no negative strides; flip() makes a reversed copy",
         )
-    return _made(empty_tensor(Layout(sizes, strides), options.dtype(), options.device()), options)
-
-
-def _like(x: Tensor, keywords: dict[str, Any]) -> tuple[Tensor, TensorOptions]:
-    from stridetool.core.ops.copies import layout_like
-
-    options = TensorOptions(x._dtype, x.device).merge_in(options_of(None, keywords))
-    layout = layout_like(x, options.memory_format_)
-    return empty_tensor(layout, options.dtype(), options.device()), options
-
-
-@operator(method=False)
-def empty_like(input: Tensor, **keywords: Any) -> Tensor:
-    """Uninitialised, with the sizes, type, device and order of another tensor."""
-    return _made(*_like(input, keywords))
-
-
-@operator(method=False)
-def zeros_like(input: Tensor, **keywords: Any) -> Tensor:
-    """As `empty_like`, all elements 0."""
-    return full_like(input, 0, **keywords)
-
-
-@operator(method=False)
-def ones_like(input: Tensor, **keywords: Any) -> Tensor:
-    """As `empty_like`, all elements 1."""
-    return full_like(input, 1, **keywords)
-
-
-@operator(method=False)
-def full_like(input: Tensor, fill_value: Any, **keywords: Any) -> Tensor:
-    """As `empty_like`, all elements `fill_value`."""
-    out, options = _like(input, keywords)
-    return _made(fill(out, fill_value), options)
+    return made(empty_tensor(Layout(sizes, strides), options.dtype(), options.device()), options)
 
 
 @operator(method=False, keys="none")
@@ -281,12 +250,12 @@ def tensor(data: Any, **keywords: Any) -> Tensor:
     options = options_of(None, keywords)
     if isinstance(data, Tensor):
         out = data.detach().clone()
-        return _made(out.to(options.dtype_opt() or data.dtype, device=options.device_ or data.device), options)
+        return made(out.to(options.dtype_opt() or data.dtype, device=options.device_ or data.device), options)
     if not isinstance(data, list | tuple) and hasattr(data, "__array__"):
         from stridetool.core.interchange import from_array_copy
 
-        return _made(from_array_copy(data, options), options)
-    return _made(_from_numbers(data, options), options)
+        return made(from_array_copy(data, options), options)
+    return made(_from_numbers(data, options), options)
 
 
 def _from_numbers(data: Any, options: TensorOptions) -> Tensor:

@@ -69,7 +69,7 @@ def basic_layout(layout: Layout, items: Sequence[Any]) -> Layout:
 
 def _check_count(layout: Layout, items: Sequence[Any]) -> None:
     taken = len(items) - sum([item is None or item is ... for item in items])
-    if any([isinstance(item, Tensor) for item in items]):
+    if any(isinstance(item, Tensor) for item in items):
         taken = sum([_takes(item) for item in items])
     if taken > len(layout.sizes):
         raise DimensionError(f"too many indices for tensor of dimension {len(layout.sizes)}")
@@ -122,7 +122,7 @@ def _indexed_step_by_step(self: Tensor, items: Sequence[Any]) -> Tensor:
 def _normalised(items: Sequence[Any]) -> tuple[tuple[Any, ...], bool]:
     """Integers of other kinds as int, lists and masks as tensors; and whether the index is an advanced one."""
     out = tuple([item if type(item) in _BASIC else _as_index(item) for item in items])
-    return out, any([isinstance(item, Tensor) for item in out])
+    return out, any(isinstance(item, Tensor) for item in out)
 
 
 def _as_index(item: Any) -> Any:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 from stridetool.core import autograd, elements
-from stridetool.core.tensor import Tensor
+from stridetool.core.dtype import DTYPES
+from stridetool.core.layout import Layout
+from stridetool.core.storage import Storage
+from stridetool.core.tensor import Tensor, bump, make_tensor
 from stridetool.errors import ArgumentTypeError, ArgumentValueError, TensorError
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -95,3 +99,48 @@ def requires_grad_(self: Tensor, requires_grad: bool = True) -> Tensor:
 def backward(self: Tensor, *_: Any, **__: Any) -> None:
     """Refused: no gradients are computed."""
     autograd.refuse_backward(self)
+
+
+def is_tensor(value: object) -> bool:
+    """Whether it is a tensor of this library."""
+    return isinstance(value, Tensor)
+
+
+@_method("__deepcopy__")
+def _deepcopy(self: Tensor, memo: dict[int, Any]) -> Tensor:
+    """A copy of the whole storage, with the same layout over it; tensors that shared it share the copy."""
+    if not self.is_leaf:
+        raise TensorError(
+            "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment.  "
+            "If you were attempting to deepcopy a module, this may be because of a torch.nn.utils.weight_norm usage, "
+            "see https://github.com/pytorch/pytorch/pull/103001"
+        )
+    if id(self) not in memo:
+        memo[id(self)] = _rebuilt(copy.deepcopy(self._storage, memo), self)
+    out: Tensor = memo[id(self)]
+    return out
+
+
+def _rebuilt(storage: Storage, like: Tensor) -> Tensor:
+    out = make_tensor(storage, like._layout, like._dtype)
+    out._bits = like._bits
+    bump(out)  # as torch's, which is made by set_
+    return autograd.set_requires_grad(out, like.requires_grad)
+
+
+@_method("__copy__")
+def _copy(self: Tensor) -> Tensor:
+    """Another tensor over the same memory."""
+    return _rebuilt(self._storage, self.detach())
+
+
+@_method("__reduce_ex__")
+def _reduce(self: Tensor, protocol: Any) -> Any:
+    """As torch pickles: the whole storage, the layout, the type."""
+    return _restore, (self._storage, self._layout, self._dtype.name, self._bits, self.requires_grad)
+
+
+def _restore(storage: Storage, layout: Layout, dtype: str, bits: int, requires_grad: bool) -> Tensor:
+    out = make_tensor(storage, layout, DTYPES[dtype])
+    out._bits = bits
+    return autograd.set_requires_grad(out, requires_grad)

@@ -174,7 +174,9 @@ def _set_layout(
         raise TensorError(f"Tensor: invalid storage offset {offset}")
     checked_numel(sizes)
     if min(strides or (), default=0) < 0:
-        raise TensorError(f"Storage size calculation overflowed with sizes={list(sizes)} and strides={list(strides or ())}")
+        raise TensorError(
+            f"Storage size calculation overflowed with sizes={list(sizes)} and strides={list(strides or ())}"
+        )
     layout = Layout(tuple(sizes), tuple(strides or Layout.contiguous(sizes).strides), offset)
     if before.sizes != layout.sizes or strides not in (None, before.strides):
         grow(storage, layout, itemsize)

@@ -7,6 +7,7 @@ from typing import Any
 
 from stridetool.core.dispatch import operator
 from stridetool.core.dtype import DType
+from stridetool.core.facets import Version
 from stridetool.core.layout import Layout
 from stridetool.core.ops.arguments import ints
 from stridetool.core.options import contiguous_format
@@ -288,8 +289,6 @@ def detach(self: Tensor) -> Tensor:
 @operator(attribute=True)
 def data(self: Tensor) -> Tensor:
     """The same memory outside the graph, with a version counter of its own."""
-    from stridetool.core.tensor import Version
-
     out = alias_of(self, self._layout, self._dtype)
     out._version_counter = Version()
     return out
