@@ -78,7 +78,7 @@ def bench(
     from stridetool.cli.benching import Request, run_bench
     from stridetool.cli.output import Output
 
-    formats = ("text", "json", "ndjson", "csv", "markdown", "html")
+    formats = ("text", "json", "ndjson", "csv", "markdown", "svg", "html")
     where = Output.choose(formats, json=json, format=format, path=output, force=force, color=color)
     request = Request(
         targets=tuple(targets or ()),

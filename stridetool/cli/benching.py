@@ -128,6 +128,10 @@ def _text(document: Envelope[BenchReport], where: Output) -> Iterable[str]:
         return bench_tables.bench_csv(document)
     if where.format == "markdown":
         return bench_tables.bench_markdown(document)
+    if where.format in ("svg", "html"):
+        from stridetool.render.bench_page import bench_page, bench_svg
+
+        return bench_svg(document) if where.format == "svg" else bench_page(document)
     from stridetool.cli.present import text_of
 
     return text_of("stride-tool bench", bench_text.bench_blocks(document), where)

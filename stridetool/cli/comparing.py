@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -29,10 +30,19 @@ def run_compare(old: Path, new: Path, threshold: str, where: Output) -> None:
     lists, findings = _compared(kind, before, after, limit)
     report = CompareReport(compared=kind, old=str(old), new=str(new), threshold=limit, **lists)
     document = envelope("compare", report, findings)
-    blocks = compare_blocks(document)
-    where.write([to_json(document)] if where.format == "json" else text_of("stride-tool compare", blocks, where))
+    where.write(_text(document, where))
     if report.is_beyond:
         raise typer.Exit(WORSE)
+
+
+def _text(document: Envelope[CompareReport], where: Output) -> Iterable[str]:
+    if where.format == "json":
+        return [to_json(document)]
+    if where.format in ("svg", "html"):
+        from stridetool.render.bench_page import compare_page, compare_svg
+
+        return compare_svg(document) if where.format == "svg" else compare_page(document)
+    return text_of("stride-tool compare", compare_blocks(document), where)
 
 
 def _compared(

@@ -163,7 +163,7 @@ def _lane(
     if cell >= 8:
         yield path("".join(f"M{LEFT + j * cell:.1f} {top:.0f}v{_BAR}" for j in range(len(lane) + 1)), "gap")
     if tensor is not None:
-        yield label(LEFT, top + _BAR + 13, cut(facts_text(tensor), _ROOM), "x m")
+        yield label(LEFT + 4, top + _BAR + 13, cut(facts_text(tensor), _ROOM), "x m")
     yield "</g>\n"
 
 
