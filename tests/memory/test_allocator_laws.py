@@ -199,5 +199,5 @@ class Machine(RuleBasedStateMachine):
         assert not self.allocator.private
 
 
-Machine.TestCase.settings = hypothesis_settings(max_examples=40, stateful_step_count=50, deadline=None)
+Machine.TestCase.settings = hypothesis_settings(max_examples=30, stateful_step_count=50, deadline=None)
 TestAllocatorLaws = Machine.TestCase

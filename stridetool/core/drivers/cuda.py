@@ -112,10 +112,14 @@ class CudaDriver:
         event.synchronize()
 
     def _call(self, name: str, *arguments: object) -> Any:
-        """A call of the driver API: its result, or the error that its status means."""
+        """A call of the driver API: its result, or the error that its status means.
+
+        It needs a current context, which the runtime makes when the device is chosen.
+        """
         if self._virtual_module is None:
             self._virtual_module = _virtual_memory()
-        status, *results = getattr(self._virtual_module, name)(*arguments)
+        with self._here():
+            status, *results = getattr(self._virtual_module, name)(*arguments)
         if status == self._virtual_module.CUresult.CUDA_ERROR_OUT_OF_MEMORY:
             raise OutOfMemoryError(f"CUDA error: out of memory ({name} on {self.device})")
         if int(status) != 0:

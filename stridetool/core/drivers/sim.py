@@ -54,12 +54,13 @@ def _lazy_zeros(nbytes: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
 
 
 class SimEvent:
-    """A point in a stream's work; how it finishes depends on the device's `stream_events`."""
+    """A point in a stream's work: the `serial`-th event of the device."""
 
-    __slots__ = ("done", "queries_left", "stream")
+    __slots__ = ("done", "queries_left", "serial", "stream")
 
-    def __init__(self, stream: int, queries_left: int, done: bool) -> None:
+    def __init__(self, stream: int, serial: int, queries_left: int, done: bool) -> None:
         self.stream = stream
+        self.serial = serial
         self.queries_left = queries_left
         self.done = done
 
@@ -92,7 +93,8 @@ class SimDriver:
         self._first_fit = address_policy == "firstfit"
         self._auto = stream_events == "auto"
         self._queries = stream_events if isinstance(stream_events, int) else -1
-        self._pending: list[SimEvent] = []
+        self._serial = 0  # of the latest event
+        self._finished: dict[int | None, int] = {}  # stream (None: every one) → its events up to here are done
         self._next_malloc = MALLOC_BASE
         self._next_virtual = VIRTUAL_BASE
         self._next_handle = 1
@@ -199,16 +201,15 @@ class SimDriver:
 
     def record_event(self, stream: int) -> object:
         """An event behind all work of `stream`."""
-        event = SimEvent(stream, self._queries, self._auto)
-        if not self._auto:
-            self._pending.append(event)
-        return event
+        self._serial += 1
+        return SimEvent(stream, self._serial, self._queries, self._auto)
 
     def query_event(self, event: object) -> bool:
         """Whether `event` is finished; each query counts where events finish by number of queries."""
         assert isinstance(event, SimEvent)
-        if not event.done and self._queries >= 0:
-            event.done = event.queries_left == 0
+        if not event.done:
+            finished = max(self._finished.get(None, 0), self._finished.get(event.stream, 0))
+            event.done = event.serial <= finished or event.queries_left == 0
             event.queries_left -= 1
         return event.done
 
@@ -219,9 +220,7 @@ class SimDriver:
 
     def complete(self, stream: int | None = None) -> None:
         """All work recorded so far on `stream` (None: on every stream) is finished."""
-        for event in self._pending:
-            event.done = event.done or stream is None or event.stream == stream
-        self._pending = [event for event in self._pending if not event.done]
+        self._finished[stream] = self._serial
 
     def reserve(self, nbytes: int) -> int:
         """A virtual range; no capacity is used."""
