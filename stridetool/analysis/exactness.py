@@ -264,9 +264,9 @@ class _Pass:
         before, slack = free.prev, address - free.address
         if before is None or not 0 < slack <= SMALL_SIZE or before.address not in self.start.blocks:
             return
-        if self.start.blocks[before.address].size is None and self.result.known.get(before.address) is before:
-            if restore.widen(self.heap, before, slack):
-                self.result.widened[before.address] = before.size
+        is_open = self.start.blocks[before.address].size is None
+        if is_open and self.result.known.get(before.address) is before and restore.widen(self.heap, before, slack):
+            self.result.widened[before.address] = before.size
 
     def _learn_order(self, wrong: Block, address: int) -> None:
         """Of two free blocks of one size torch took the other: its segment is the older one."""

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from stridetool.core.memory.blocks import FREE
 from stridetool.core.memory.caching import CachingAllocator
-from stridetool.core.memory.recorded import ALLOCATED, INACTIVE, PENDING, HeldBlock, HeldSegment
+from stridetool.core.memory.recorded import ALLOCATED, INACTIVE, HeldBlock, HeldSegment
 from stridetool.core.memory.snapshot import segments as snapshot_segments
 from stridetool.report.alloc import BlockRow, SegmentRow
 

@@ -77,9 +77,8 @@ class _Writer:
                 self._completed(index)
             elif action == "oom":
                 self._alloc(index, None)
-            elif action in ("segment_free", "segment_unmap"):
-                if self._is_empty_cache(index, stacks):
-                    self.add(Event("empty_cache"), index)
+            elif action in ("segment_free", "segment_unmap") and self._is_empty_cache(index, stacks):
+                self.add(Event("empty_cache"), index)
         if not stacks and any(event.op == "empty_cache" for event in self.events):
             self.assumed.append("memory that went back with no failed request behind it was given back by empty_cache")
         if "oom" in actions[: self.final_failure]:

@@ -205,3 +205,9 @@ def parsed(texts: Iterable[str]) -> list[Settings]:
             raise UsageError(f"--what-if {text}: cudaMallocAsync is the driver's allocator, not torch's")
         found.append(settings)
     return found
+
+
+def failures_when_repaired(case: Case) -> int:
+    """How many requests fail under the same settings with torch's known faults repaired."""
+    repaired = replace(case, conditions=replace(case.conditions, policy="fixed"))
+    return len(_run(repaired, case.conditions.settings, case.conditions.capacity).ooms)

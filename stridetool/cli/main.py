@@ -12,7 +12,7 @@ import typer
 from typer.core import TyperGroup
 
 from stridetool._version import __version__
-from stridetool.cli import bench, compare, devices, inspect, schema
+from stridetool.cli import alloc_report, bench, compare, devices, inspect, schema
 from stridetool.cli.output import say_error
 from stridetool.errors import StrideToolError
 
@@ -90,6 +90,7 @@ def root(
 
 app.command("inspect")(inspect.inspect)
 app.command("bench")(bench.bench)
+app.command("alloc-report")(alloc_report.alloc_report)
 app.command("compare")(compare.compare)
 app.command("devices")(devices.devices)
 app.command("schema")(schema.schema)

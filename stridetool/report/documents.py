@@ -15,6 +15,7 @@ _REPORTS = {
     "inspect": ("stridetool.report.inspect", "InspectReport"),
     "bench": ("stridetool.report.bench", "BenchReport"),
     "compare": ("stridetool.report.compare", "CompareReport"),
+    "alloc-report": ("stridetool.report.alloc", "AllocReport"),
     "devices": ("stridetool.report.devices", "DevicesReport"),
 }
 

@@ -37,7 +37,7 @@ class _Line(msgspec.Struct, gc=False):
     op: str
     id: Id | msgspec.UnsetType = _MISSING
     size: int | msgspec.UnsetType = _MISSING
-    stream: int | None | msgspec.UnsetType = _MISSING
+    stream: int | msgspec.UnsetType | None = _MISSING
     bytes: int | msgspec.UnsetType = _MISSING
     fraction: float | msgspec.UnsetType = _MISSING
     pool: Id | msgspec.UnsetType = _MISSING

@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from stridetool.core.memory.events import Event
+from stridetool.core.memory.oom_message import OomMessage
 from stridetool.core.memory.recorded import Recording
 from stridetool.errors import InputError
-from stridetool.sources.oom_message import MARK, MAX_TEXT, OomMessage, parse_message
+from stridetool.sources.oom_message import MARK, MAX_TEXT, parse_message
 
 _GZIP = b"\x1f\x8b"
 _CHUNK = 1 << 20

@@ -9,8 +9,8 @@
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
 
+from stridetool.core.memory.oom_message import OomMessage
 from stridetool.errors import InputError
 
 MARK = "out of memory"
@@ -36,25 +36,6 @@ _WANTED = re.compile(rf"Tried to allocate {_SIZE}")
 _OTHER_PROCESS = re.compile(rf"Process (\d+) has {_SIZE} memory in use")
 _GPU = re.compile(r"GPU (\d{1,4})")
 MAX_TEXT = 1 << 20
-
-
-class OomMessage(NamedTuple):
-    """Bytes as the message rounds them; None is what an era does not say.
-
-    `wanted_bytes` is the segment that did not fit, which is larger than what the program asked for.
-    """
-
-    era: str
-    device: int
-    wanted_bytes: int
-    total_bytes: int | None
-    free_bytes: int | None
-    allocated_bytes: int | None
-    reserved_bytes: int | None
-    private_pool_bytes: int = 0
-    allowed_bytes: int | None = None
-    process_bytes: int | None = None
-    others_bytes: int = 0
 
 
 def parse_message(text: str) -> OomMessage:

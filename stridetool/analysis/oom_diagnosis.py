@@ -1,0 +1,95 @@
+"""What an out-of-memory message alone tells: who holds the memory, and whether a setting can help."""
+
+from __future__ import annotations
+
+from stridetool.core.memory.oom_message import OomMessage
+from stridetool.report.alloc import MessageReport
+from stridetool.report.envelope import Finding
+from stridetool.report.inspect import Source
+from stridetool.units import format_bytes
+
+_TOLERANCE = 8 << 20  # bytes; messages round to hundredths of a GiB
+
+
+def diagnose(source: Source, message: OomMessage) -> tuple[MessageReport, tuple[Finding, ...]]:
+    """The report of a message, and what to do."""
+    unallocated = _difference(message.reserved_bytes, message.allocated_bytes)
+    foreign = None
+    if message.total_bytes is not None and message.free_bytes is not None and message.reserved_bytes is not None:
+        foreign = max(0, message.total_bytes - message.free_bytes - message.reserved_bytes)
+    verdict, hint = _verdict(message, unallocated, foreign)
+    report = MessageReport(
+        source=source,
+        era=message.era,
+        device=message.device,
+        wanted_bytes=message.wanted_bytes,
+        total_bytes=message.total_bytes,
+        free_bytes=message.free_bytes,
+        allocated_bytes=message.allocated_bytes,
+        reserved_bytes=message.reserved_bytes,
+        unallocated_bytes=unallocated,
+        private_pool_bytes=message.private_pool_bytes,
+        foreign_bytes=foreign,
+        verdict=verdict,
+    )
+    return report, tuple(_findings(message, foreign, hint))
+
+
+def _difference(first: int | None, second: int | None) -> int | None:
+    return None if first is None or second is None else max(0, first - second)
+
+
+def _usable(message: OomMessage, foreign: int | None) -> int | None:
+    """What the allocator could have at most."""
+    if message.total_bytes is None or foreign is None:
+        return message.allowed_bytes
+    usable = message.total_bytes - foreign
+    return usable if message.allowed_bytes is None else min(usable, message.allowed_bytes)
+
+
+def _verdict(message: OomMessage, unallocated: int | None, foreign: int | None) -> tuple[str, str | None]:
+    wanted, usable = message.wanted_bytes, _usable(message, foreign)
+    live = None if message.allocated_bytes is None else message.allocated_bytes - message.private_pool_bytes
+    if live is None or usable is None or unallocated is None:
+        return "the message says too little to tell why", "a snapshot says more: torch.cuda.memory._dump_snapshot(FILE)"
+    numbers = f"{format_bytes(live)} live and {format_bytes(wanted)} asked for, of {format_bytes(usable)} usable"
+    if live + _asked(wanted) > usable + _TOLERANCE:
+        return f"no setting helps: {numbers}", "less must be live: smaller batches, checkpointing, offloading, sharding"
+    if unallocated + message.private_pool_bytes + _TOLERANCE < _asked(wanted):
+        return (
+            f"the device is nearly full and hardly anything is reserved but unallocated: {numbers}",
+            "settings gain little here; free memory elsewhere or ask for less",
+        )
+    return (
+        f"fragmentation: {format_bytes(unallocated)} is reserved but unallocated, in pieces or of other streams and "
+        f"pools, so that no {format_bytes(wanted)} fit: {numbers}",
+        "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True is the first to try; a snapshot with --sweep finds the best",
+    )
+
+
+def _asked(wanted: int) -> int:
+    """What the program asked for at least: the message names the segment, which is 20 MiB for a request of 1 to 10."""
+    return (1 << 20) + 1 if wanted == 20 << 20 else max(1, wanted - (2 << 20) + 1)
+
+
+def _findings(message: OomMessage, foreign: int | None, hint: str | None) -> list[Finding]:
+    found = []
+    if hint:
+        found.append(Finding("out-of-memory", "warning", "the device ran out of memory", None, hint))
+    if message.wanted_bytes == 20 << 20:
+        text = "20 MiB is a segment: the request itself was between 1 and 10 MiB"
+        found.append(Finding("segment-size", "info", text))
+    if message.private_pool_bytes:
+        text = (
+            f"{format_bytes(message.private_pool_bytes)} of what counts as allocated is free memory of private pools "
+            "(CUDA graphs, MemPool), which only these pools can use"
+        )
+        found.append(Finding("private-pools", "warning", text))
+    others = max(message.others_bytes, (foreign or 0) if message.process_bytes is None else 0)
+    if others > 1 << 30:
+        text = f"about {format_bytes(others)} is held outside this allocator: other processes, the CUDA context, NCCL"
+        found.append(Finding("foreign-memory", "info", text, None, "nvidia-smi lists the processes"))
+    if message.allowed_bytes is not None:
+        text = f"a memory fraction limits this process to {format_bytes(message.allowed_bytes)}"
+        found.append(Finding("memory-fraction", "warning", text))
+    return found

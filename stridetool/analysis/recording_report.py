@@ -1,0 +1,226 @@
+"""From a recording of a real allocator to reports, one for each device: its memory, its history, how exact we are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from stridetool.analysis.certificate import Failure, certificate
+from stridetool.analysis.conditions import Conditions
+from stridetool.analysis.exactness import Check, check
+from stridetool.analysis.fragmentation import fragmentation, free_memory, pins, site, sites
+from stridetool.analysis.held import held_segments, segment_rows, stats_of
+from stridetool.analysis.leaks import Change, leaks, step_marks
+from stridetool.analysis.packing import floor_bytes
+from stridetool.analysis.replay import Program, compile_events
+from stridetool.analysis.requests import Requests, requests_of
+from stridetool.analysis.rewind import Start, rewind, sized
+from stridetool.analysis.timeline import Sampler
+from stridetool.analysis.what_if import WarmStart
+from stridetool.core.memory.caching import CachingAllocator
+from stridetool.core.memory.recorded import DeviceRecording, Frames, HeldSegment, Recording
+from stridetool.core.memory.restore import Range
+from stridetool.report.alloc import DeviceFacts, DeviceReport, EventLine, Exactness, Outcome
+from stridetool.report.inspect import Source
+
+Emit = Callable[[EventLine], None]
+
+
+class Recorded(NamedTuple):
+    """A report, and what the tries of other settings start from. `usable_bytes` None: the recording does not show."""
+
+    report: DeviceReport
+    program: Program
+    warm: WarmStart | None
+    usable_bytes: int | None
+    is_windows: bool
+
+
+class _Watcher:
+    """Sees the replay of every entry."""
+
+    def __init__(self, device: DeviceRecording, emit: Emit | None) -> None:
+        self.history = device.history
+        self.sampler = Sampler(len(self.history))
+        self.failures: list[Failure] = []
+        self.retries = 0
+        self.peak_allocated = self.peak_reserved = 0
+        self._emit = emit
+
+    def __call__(self, index: int, heap: CachingAllocator) -> None:
+        allocated, reserved = heap.allocated_bytes, heap.reserved_bytes
+        self.peak_allocated, self.peak_reserved = max(self.peak_allocated, allocated), max(self.peak_reserved, reserved)
+        self.sampler.add(index, allocated, reserved)
+        action = self.history.actions[index]
+        if action == "oom":
+            usable = reserved + self.history.addresses[index]
+            self.failures.append(Failure(index, heap.requested_bytes, self.history.sizes[index], usable))
+        if self._emit is not None:
+            self._emit(_line(index, action, self.history.addresses[index], heap))
+
+
+def _line(index: int, action: str, address: int, heap: CachingAllocator) -> EventLine:
+    return EventLine(
+        index,
+        action,
+        None,
+        None if action == "oom" else hex(address),
+        action == "oom",
+        heap.reserved_bytes,
+        heap.allocated_bytes,
+        heap.active_bytes,
+        heap.requested_bytes,
+        heap.segment_count,
+        heap.inactive_split_bytes,
+    )
+
+
+def recording_reports(
+    source: Source,
+    recording: Recording,
+    conditions: Conditions,
+    assumed: Sequence[str],
+    *,
+    policies: Sequence[str] = ("2.14", "2.11"),
+    at: int | None = None,
+    top: int = 10,
+    emit: Emit | None = None,
+) -> list[Recorded]:
+    """One report per device. Of `policies`, the one that predicts more addresses is taken, the first if equal."""
+    return [
+        _device_report(source, recording, device, conditions, assumed, policies, at, top, emit)
+        for device in recording.devices
+    ]
+
+
+def _device_report(
+    source: Source,
+    recording: Recording,
+    device: DeviceRecording,
+    conditions: Conditions,
+    assumed: Sequence[str],
+    policies: Sequence[str],
+    at: int | None,
+    top: int,
+    emit: Emit | None,
+) -> Recorded:
+    start = rewind(device)
+    settings = conditions.settings
+    policy = policies[0]
+    if len(policies) > 1:
+        found = [check(device, settings, each, start=start)[0] for each in policies]
+        policy = policies[max(range(len(found)), key=lambda i: (found[i].predicted, -i))]
+    watcher = _Watcher(device, emit)
+    result, _ = check(device, settings, policy, start=start, until=at, on_entry=watcher)
+    requests = requests_of(device, start)
+    program = compile_events(requests.events)
+    segments = device.segments if at is None else _named(held_segments(result.allocator), device, at)
+    usable = watcher.failures[-1].usable_bytes if watcher.failures else None
+    page = settings.large_segment_size
+    report = DeviceReport(
+        source=source,
+        device=DeviceFacts(f"cuda:{device.device}", conditions.capacity or usable, False),
+        settings=settings.text or str(settings),
+        stats=stats_of(segments),
+        fragmentation=fragmentation(segments, page),
+        segments=segment_rows(segments),
+        timeline=watcher.sampler.timeline(),
+        exactness=_exactness(result, start, requests, policy, assumed) if len(device.history) else None,
+        certificate=certificate(watcher.failures),
+        floor_bytes=floor_bytes(program),
+        outcome=_outcome(device, watcher) if len(device.history) else None,
+        free_memory=free_memory(segments),
+        pins=pins(segments, {}, page=page, top=top),
+        sites=sites(segments, {}, top=top),
+        leaks=leaks(_changes(device, start), step_marks(device.history.times_us, recording.steps), top=top),
+        at=at,
+    )
+    return Recorded(report, program, _warm(start, result, requests, conditions), usable, _is_windows(device))
+
+
+def _exactness(result: Check, start: Start, requests: Requests, policy: str, assumed: Sequence[str]) -> Exactness:
+    notes = [*assumed, *requests.assumed]
+    if result.widened:
+        notes.append(f"{len(result.widened):,} blocks of the start were larger than asked for, as later addresses show")
+    if result.reordered:
+        notes.append(f"the order of segments at the start is unknown: corrected {result.reordered:,} times")
+    elif start.segments:
+        notes.append("segments of the start are taken to be as old as their addresses are low")
+    for problem, count in start.problems.items():
+        notes.append(f"{count:,} entries are {problem}")
+    if result.lost:
+        notes.append(f"{result.lost:,} entries could not be followed")
+    return Exactness(
+        predicted=result.predicted,
+        total=result.total,
+        first_miss=result.first_miss,
+        assumed=tuple(notes),
+        policy=policy,
+    )
+
+
+def _outcome(device: DeviceRecording, watcher: _Watcher) -> Outcome:
+    actions = device.history.actions
+    growth = ("segment_alloc", "segment_map", "segment_free", "segment_unmap")
+    return Outcome(
+        events=len(actions),
+        allocations=actions.count("alloc"),
+        ooms=tuple(index for index, action in enumerate(actions) if action == "oom"),
+        device_calls=sum(actions.count(action) for action in growth),
+        peak_allocated_bytes=watcher.peak_allocated,
+        peak_reserved_bytes=watcher.peak_reserved,
+    )
+
+
+def _warm(start: Start, result: Check, requests: Requests, conditions: Conditions) -> WarmStart | None:
+    """The recorded layout at the start, if anything was there."""
+    if start.is_complete:
+        return None
+    sizes = {**sized(start, conditions.settings), **result.widened}
+    if set(requests.addresses) - set(sizes):
+        return None
+    live = {address: (size, min(start.blocks[address].requested, size)) for address, size in sizes.items()}
+    ranges = tuple(Range(*segment) for segment in start.segments.values())
+    return WarmStart(ranges, live, requests.addresses, requests.preset, conditions.settings.large_segment_size)
+
+
+def _named(segments: tuple[HeldSegment, ...], device: DeviceRecording, at: int) -> tuple[HeldSegment, ...]:
+    """Segments of the replay with the stack frames of the entries up to `at`."""
+    frames: dict[int, Frames] = {b.address: b.frames for s in device.segments for b in s.blocks}
+    history = device.history
+    for index in range(min(at + 1, len(history))):
+        if history.actions[index] == "alloc":
+            frames[history.addresses[index]] = history.frames[index]
+    return tuple(
+        s._replace(blocks=tuple(b._replace(frames=frames.get(b.address, ())) for b in s.blocks)) for s in segments
+    )
+
+
+def _changes(device: DeviceRecording, start: Start) -> list[Change]:
+    """Allocations and frees by place."""
+    history = device.history
+    known: dict[int, str] = {}
+
+    def place(frames: Frames) -> str:
+        return known.setdefault(id(frames), site(frames)) if len(frames) else ""
+
+    live = {address: (place(block.frames), block.requested) for address, block in start.blocks.items()}
+    found = [Change(-1, name, nbytes) for name, nbytes in live.values() if name]
+    for index, action in enumerate(history.actions):
+        address = history.addresses[index]
+        if action == "alloc":
+            live[address] = (place(history.frames[index]), history.sizes[index])
+            if live[address][0]:
+                found.append(Change(index, *live[address]))
+        elif action == "free_completed" and address in live:
+            name, nbytes = live.pop(address)
+            if name:
+                found.append(Change(index, name, -nbytes))
+    return found
+
+
+def _is_windows(device: DeviceRecording) -> bool:
+    """Whether the stack frames have paths of Windows."""
+    stacks = (frames for frames in reversed(device.history.frames) if len(frames))
+    files = (str(frame.get("filename", "")) for frame in next(stacks, ()) if isinstance(frame, dict))
+    return any(file[1:3] in (":\\", ":/") for file in files)

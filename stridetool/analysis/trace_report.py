@@ -1,0 +1,153 @@
+"""From an allocation trace to a report: one replay that is watched, and the tries of other settings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from stridetool.analysis.certificate import Failure, certificate
+from stridetool.analysis.conditions import UNLIMITED, Conditions
+from stridetool.analysis.fragmentation import fragmentation, free_memory, pins, sites
+from stridetool.analysis.held import held_segments, segment_rows
+from stridetool.analysis.leaks import Change, leaks
+from stridetool.analysis.packing import floor_bytes
+from stridetool.analysis.replay import Program, ReplayResult, compile_events, replay
+from stridetool.analysis.timeline import Sampler
+from stridetool.core.memory.caching import CachingAllocator
+from stridetool.core.memory.events import Event
+from stridetool.report.alloc import DeviceFacts, DeviceReport, EventLine, Outcome
+from stridetool.report.inspect import Source
+from stridetool.units import format_bytes
+
+Emit = Callable[[EventLine], None]
+
+
+class Replayed(NamedTuple):
+    """A report, and what the tries of other settings start from."""
+
+    report: DeviceReport
+    program: Program
+    result: ReplayResult
+
+
+class Watcher:
+    """Sees every event of a replay: the timeline, failures, what addresses are called, lines for `--events`."""
+
+    def __init__(self, events: int, fraction: float, emit: Emit | None = None) -> None:
+        self.sampler = Sampler(events)
+        self.asked_at: dict[int, int] = {}  # address → event that was handed it last
+        self.failures: list[Failure] = []
+        self._fraction = fraction
+        self._emit = emit
+
+    def __call__(self, index: int, event: Event, address: int | None, oom: bool, allocator: CachingAllocator) -> None:
+        if address is not None:
+            self.asked_at[address] = index
+        elif oom:
+            usable = allocator.driver.mem_info()[1]
+            usable = usable if allocator.allowed is None else min(usable, allocator.allowed)
+            self.failures.append(Failure(index, allocator.requested_bytes, event.nbytes, usable))
+        self.sampler.add(index, allocator.allocated_bytes, allocator.reserved_bytes)
+        if self._emit is not None:
+            self._emit(event_line(index, event, address, oom, allocator))
+
+
+def event_line(index: int, event: Event, address: int | None, oom: bool, allocator: CachingAllocator) -> EventLine:
+    """One event and the state after it."""
+    return EventLine(
+        index,
+        event.op,
+        event.id,
+        None if address is None else hex(address),
+        oom,
+        allocator.reserved_bytes,
+        allocator.allocated_bytes,
+        allocator.active_bytes,
+        allocator.requested_bytes,
+        allocator.segment_count,
+        allocator.inactive_split_bytes,
+    )
+
+
+def trace_report(
+    source: Source,
+    events: Sequence[Event],
+    conditions: Conditions,
+    *,
+    at: int | None = None,
+    top: int = 10,
+    emit: Emit | None = None,
+    names: Sequence[str] = (),
+) -> Replayed:
+    """The report of a trace, replayed from an empty allocator up to event `at`.
+
+    `names[i]` is the place that asked for event i, where a recording has it. Raises InputError for a trace that
+    makes no sense.
+    """
+    program = compile_events(events if at is None else events[: at + 1])
+    watcher = Watcher(len(program.rows), conditions.fraction, emit)
+    result = replay(
+        program,
+        settings=conditions.settings,
+        capacity=conditions.capacity or UNLIMITED,
+        fraction=conditions.fraction,
+        policy=conditions.policy,
+        address_policy=conditions.address_policy,
+        stream_events=conditions.stream_events,
+        on_event=watcher,
+    )
+    segments = held_segments(result.allocator)
+    called = {
+        address: names[index] if index < len(names) and names[index] else _called(index, program.events[index])
+        for address, index in watcher.asked_at.items()
+    }
+    page = conditions.settings.large_segment_size
+    report = DeviceReport(
+        source=source,
+        device=DeviceFacts(conditions.device_name, conditions.capacity, True),
+        settings=conditions.settings.text or str(conditions.settings),
+        stats=result.stats,
+        fragmentation=fragmentation(segments, page),
+        segments=segment_rows(segments),
+        timeline=watcher.sampler.timeline(),
+        certificate=certificate(watcher.failures),
+        floor_bytes=floor_bytes(program),
+        outcome=outcome(program, result),
+        free_memory=free_memory(segments),
+        pins=pins(segments, called, page=page, top=top),
+        sites=sites(segments, called, top=top) if names else (),
+        leaks=leaks(changes_of(program, names), (), top=top),
+        at=at,
+    )
+    return Replayed(report, program, result)
+
+
+def _called(index: int, event: Event) -> str:
+    return f"event {index} (id {event.id!r})"[:80]
+
+
+def changes_of(program: Program, names: Sequence[str]) -> list[Change]:
+    """Allocations and frees by place; where no place is known, sizes tell allocations apart."""
+    found, open_at = [], dict[object, tuple[str, int]]()
+    for index, event in enumerate(program.events):
+        if event.op == "alloc":
+            site = names[index] if index < len(names) and names[index] else f"requests of {format_bytes(event.nbytes)}"
+            open_at[event.id] = (site, event.nbytes)
+            found.append(Change(index, site, event.nbytes))
+        elif event.op == "free" and event.id in open_at:
+            site, nbytes = open_at.pop(event.id)
+            found.append(Change(index, site, -nbytes))
+    return found
+
+
+def outcome(program: Program, result: ReplayResult) -> Outcome:
+    """What happened during a replay."""
+    return Outcome(
+        events=result.events,
+        allocations=sum(1 for event in program.events if event.op == "alloc"),
+        ooms=result.ooms,
+        retries=result.retries,
+        device_calls=result.device_calls,
+        peak_allocated_bytes=result.peak_allocated_bytes,
+        peak_reserved_bytes=result.peak_reserved_bytes,
+    )

@@ -1,0 +1,108 @@
+"""From one target of `alloc-report` to its reports: messages, recordings, traces, and scripts that are run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+from stridetool.analysis.alloc_findings import recording_findings
+from stridetool.analysis.conditions import Conditions
+from stridetool.analysis.what_if import Case
+from stridetool.cli.allocation_request import Request
+from stridetool.cli.allocation_targets import AllocationTarget
+from stridetool.core.memory.oom_message import OomMessage
+from stridetool.core.memory.recorded import Recording
+from stridetool.report.alloc import DeviceReport, EventLine, MessageReport
+from stridetool.report.envelope import Finding
+from stridetool.report.inspect import Source
+from stridetool.sources.allocations import Trace
+
+Emit = Callable[[EventLine], None]
+_MEMORY = "CUDA out of memory"
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One report, what the tries of other settings start from, and what is to be said of it.
+
+    `expandable` is False where the recording shows that expandable segments are not to be had (Windows).
+    """
+
+    report: DeviceReport | MessageReport
+    case: Case | None = None
+    findings: tuple[Finding, ...] = ()
+    failure: tuple[str, str | None] | None = None
+    expandable: bool = True
+
+
+def parts_of(target: AllocationTarget, request: Request, conditions: Conditions, emit: Emit | None) -> Iterator[Part]:
+    """The parts of one target: one for each device of a recording or a script, else one."""
+    content = target.content
+    if isinstance(content, OomMessage):
+        from stridetool.analysis.oom_diagnosis import diagnose
+
+        report, findings = diagnose(target.source, content)
+        yield Part(report, None, findings)
+    elif isinstance(content, Recording):
+        yield from _recording_parts(target.source, content, request, conditions, emit)
+    elif isinstance(content, Trace):
+        yield _trace_part(target.source, content, request, conditions, emit)
+    else:
+        yield from _script_parts(target, request, conditions, emit)
+
+
+def _trace_part(source: Source, trace: Trace, request: Request, conditions: Conditions, emit: Emit | None) -> Part:
+    from stridetool.analysis.trace_report import trace_report
+
+    done = trace_report(source, trace.events, conditions, at=request.at, top=request.rows, emit=emit)
+    return Part(done.report, Case(done.program, conditions))
+
+
+def _recording_parts(
+    source: Source, recording: Recording, request: Request, conditions: Conditions, emit: Emit | None
+) -> Iterator[Part]:
+    from stridetool.analysis.recorded_settings import recorded_settings
+    from stridetool.analysis.recording_report import recording_reports
+
+    assumed: tuple[str, ...] = ()
+    if request.settings is None:
+        settings, assumed = recorded_settings(recording)
+        conditions = replace(conditions, settings=settings)
+    policies = ("2.14", "2.11") if request.policy is None else (request.policy,)
+    done = recording_reports(
+        source, recording, conditions, assumed, policies=policies, at=request.at, top=request.rows, emit=emit
+    )
+    remarks = tuple(recording_findings(recording))
+    for each in done:
+        exact = each.report.exactness
+        case = Case(
+            each.program,
+            replace(
+                conditions,
+                capacity=conditions.capacity or each.usable_bytes,
+                policy=exact.policy if exact is not None else conditions.policy,
+                stream_events="manual",
+            ),
+            warm=each.warm,
+            has_start=each.warm is not None,
+        )
+        yield Part(each.report, case, remarks, expandable=not each.is_windows)
+        remarks = ()
+
+
+def _script_parts(
+    target: AllocationTarget, request: Request, conditions: Conditions, emit: Emit | None
+) -> Iterator[Part]:
+    """Run the script once with its allocations recorded, then replay these. Running out of memory is a result."""
+    from stridetool.analysis.cpu_report import direct_report
+    from stridetool.analysis.trace_report import trace_report
+    from stridetool.cli.allocation_scripts import run_recorded
+
+    traces, failure, conditions = run_recorded(target, request, conditions)
+    source, rows = target.source, request.rows
+    for trace in traces:
+        if trace.device == "cpu":
+            yield Part(direct_report(source, trace.events, trace.sites, top=rows), None, (), failure)
+            continue
+        done = trace_report(source, trace.events, conditions, at=request.at, top=rows, emit=emit, names=trace.sites)
+        yield Part(done.report, Case(done.program, conditions), (), failure)

@@ -1,0 +1,74 @@
+"""The options of `alloc-report` as values, and the conditions of a replay that follow from them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from stridetool.analysis.conditions import Conditions
+from stridetool.core.memory.settings import DEFAULT, Settings
+from stridetool.errors import UsageError
+from stridetool.units import parse_bytes
+
+DEFAULT_ROWS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """The options of `alloc-report`."""
+
+    targets: tuple[str, ...] = ()
+    settings: str | None = None
+    capacity: str | None = None
+    fraction: float | None = None
+    what_if: tuple[str, ...] = ()
+    sweep: bool = False
+    events: bool = False
+    device: str | None = None
+    address_policy: str = "bump"
+    stream_events: str = "auto"
+    policy: str | None = None
+    message: str | None = None
+    at: int | None = None
+    alias_torch: bool = False
+    top: int | None = None
+
+    @property
+    def rows(self) -> int:
+        """How many rows a table of the report keeps."""
+        return DEFAULT_ROWS if self.top is None else self.top
+
+
+def conditions_of(request: Request) -> Conditions:
+    """The options as conditions of a replay. Raises UsageError for values that make none."""
+    settings = Settings.parse(request.settings) if request.settings is not None else DEFAULT
+    if request.capacity is not None and request.device is not None:
+        raise UsageError("--capacity and --device both say how large the device is")
+    capacity, name = None, "simulated GPU"
+    if request.capacity is not None:
+        capacity = parse_bytes(request.capacity)
+    elif request.device is not None:
+        from stridetool.core.drivers.sim import SimDriver
+
+        capacity, name = SimDriver.preset(request.device).capacity, request.device
+    fraction = 1.0 if request.fraction is None else request.fraction
+    if not 0.0 <= fraction <= 1.0:
+        raise UsageError(f"--fraction {request.fraction} is not within [0, 1]")
+    return Conditions(
+        settings=replace(settings, backend="native"),
+        capacity=capacity,
+        fraction=fraction,
+        policy=request.policy or "2.14",
+        address_policy=request.address_policy,
+        stream_events=_stream_events(request.stream_events),
+        device_name=name,
+    )
+
+
+def _stream_events(text: str) -> str | int:
+    """`auto`, `manual`, or after how many queries an event is finished: `3`, also written `queries:3`."""
+    if text in ("auto", "manual"):
+        return text
+    text = text.removeprefix("queries:")
+    if text.isdecimal() and len(text) < 10:
+        return int(text)
+    raise UsageError(f"--stream-events {text!r} is none of auto, manual and a number of queries")

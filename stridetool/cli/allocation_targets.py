@@ -1,0 +1,52 @@
+"""The targets of `alloc-report`: snapshots, traces, messages and scripts, each told by its content."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+from stridetool.cli.targets import Target, open_target
+from stridetool.core.memory.oom_message import OomMessage
+from stridetool.errors import UsageError
+from stridetool.report.inspect import Source
+from stridetool.sources.allocations import Allocations, is_allocations, read_allocations
+from stridetool.sources.oom_message import MARK, parse_message
+
+_HEAD = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class AllocationTarget:
+    """What was named: its source, what was read from it, or the script to run."""
+
+    source: Source
+    content: Allocations | None
+    script: Target | None = None
+
+
+def open_targets(targets: tuple[str, ...], message: str | None, stack: ExitStack) -> list[AllocationTarget]:
+    """All targets, and the message of `--message`. Raises UsageError when there is none, InputError for bad files."""
+    opened = [_open(text, stack) for text in targets]
+    if message is not None:
+        parsed: OomMessage = parse_message(sys.stdin.read(1 << 20) if message == "-" else message)
+        opened.append(AllocationTarget(Source("message", None), parsed))
+    if not opened:
+        raise UsageError("nothing to report", hint="name a snapshot, a trace or a script, or give --message TEXT")
+    return opened
+
+
+def _open(text: str, stack: ExitStack) -> AllocationTarget:
+    target = open_target(text, stack)
+    if _is_script(target):
+        return AllocationTarget(Source("script", str(target)), None, target)
+    kind, content = read_allocations(target.path)
+    return AllocationTarget(Source(kind, str(target)), content)
+
+
+def _is_script(target: Target) -> bool:
+    if not target.is_script:
+        return False
+    with target.path.open("rb") as file:
+        head = file.read(_HEAD)
+    return not is_allocations(head) and not (target.name is not None and MARK.encode() in head.lower())

@@ -1,0 +1,69 @@
+"""Tries settings, on all cores where that pays, and says on stderr how far it is."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+
+import msgspec
+
+from stridetool.analysis.packing import packing_bytes
+from stridetool.analysis.what_if import GRID, Case, parsed, ranked, recommend, try_settings
+from stridetool.cli.progress import progress_bar
+from stridetool.core.memory.settings import Settings
+from stridetool.report.alloc import DeviceReport, WhatIf
+
+_ALONE = 150_000  # events times settings below which starting processes costs more than it saves
+_case: Case | None = None  # what a worker process tries, set when it starts
+
+
+def tried(report: DeviceReport, case: Case, texts: Sequence[str], sweep: bool, expandable: bool) -> DeviceReport:
+    """The report with its what-ifs (the settings as they are first, or ranked in a sweep) and a recommendation."""
+    current = case.conditions.settings
+    wanted = [current, *parsed(texts)]
+    if sweep:
+        wanted += [settings for settings in parsed(GRID) if settings not in wanted]
+    rows = [row for found in _all_rows(case, wanted) for row in found]
+    return msgspec.structs.replace(
+        report,
+        what_if=tuple(ranked(rows) if sweep else rows),
+        recommended=None if _is_hopeless(report) else recommend(rows, rows[0].settings, expandable=expandable),
+        packing_bytes=packing_bytes(case.program),
+    )
+
+
+def _is_hopeless(report: DeviceReport) -> bool:
+    return report.certificate is not None and report.certificate.no_setting_helps
+
+
+def _all_rows(case: Case, wanted: Sequence[Settings]) -> list[tuple[WhatIf, ...]]:
+    rows = []
+    for number, found in enumerate(_each(case, wanted)):
+        rows.append(found)
+        progress_bar(number + 1, len(wanted), "settings tried")
+    progress_bar(len(wanted), len(wanted), "")
+    return rows
+
+
+def _each(case: Case, wanted: Sequence[Settings]) -> Iterator[tuple[WhatIf, ...]]:
+    workers = min(os.cpu_count() or 1, len(wanted))
+    if workers < 2 or len(case.program.rows) * len(wanted) < _ALONE:
+        yield from (try_settings(case, settings) for settings in wanted)
+        return
+    # Forked workers inherit the trace; others are sent it once each.
+    method = "fork" if "fork" in multiprocessing.get_all_start_methods() else None
+    context = multiprocessing.get_context(method)
+    with ProcessPoolExecutor(workers, mp_context=context, initializer=_start, initargs=(case,)) as pool:
+        yield from pool.map(_try, wanted)
+
+
+def _start(case: Case) -> None:
+    global _case
+    _case = case
+
+
+def _try(settings: Settings) -> tuple[WhatIf, ...]:
+    assert _case is not None
+    return try_settings(_case, settings)
