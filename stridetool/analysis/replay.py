@@ -264,19 +264,20 @@ def _run(
             ooms.append(index)
             failed.add(slot)
         elif code == OTHER:
-            _other(program.events[index], allocator, driver, manual)
+            _other(index, program.events[index], allocator, driver, manual)
         if on_event is not None:
             address = block.address if block is not None and code == ALLOC else None
             on_event(index, program.events[index], address, bool(ooms) and ooms[-1] == index, allocator)
     return ooms, skipped
 
 
-def _other(event: Event, allocator: CachingAllocator, driver: SimDriver, manual: bool) -> None:
-    if event.op == "event_complete":
-        if manual:
-            driver.complete(event.stream)
-    else:
+def _other(index: int, event: Event, allocator: CachingAllocator, driver: SimDriver, manual: bool) -> None:
+    if event.op == "event_complete" and not manual:
+        return
+    try:
         _OTHERS[event.op](event, allocator, driver)
+    except InputError as error:
+        raise InputError(f"cannot replay event {index} ({event.op}): {error.message}", hint=error.hint) from error
 
 
 _OTHERS: dict[str, Callable[[Event, CachingAllocator, SimDriver], object]] = {

@@ -398,6 +398,8 @@ def test_history_can_be_bounded():
         ([Event("record_stream", 1, 0, 1)], "id 1 is not allocated"),
         ([Event("set_fraction", fraction=float("nan"))], "fraction nan"),
         ([Event("set_capacity", nbytes=-1)], "-1 is no number of bytes"),
+        ([Event("alloc", 1, 5), Event("pool_begin", 3)], "event 1 (pool_begin): memory pool 3 does not exist"),
+        ([Event("pool_create", 3), Event("pool_end", 3)], "event 1 (pool_end): memory pool 3 ends"),
         ([Event("explode")], "unknown op 'explode'"),
     ],
 )
