@@ -216,7 +216,7 @@ def _warm_up(program: Program, allocator: CachingAllocator, driver: SimDriver, w
             if code == ALLOC:
                 blocks[slot] = next(placed)
             else:
-                _other(program.events[index], allocator, driver, False)
+                _other(index, program.events[index], allocator, driver, False)
     return blocks
 
 
