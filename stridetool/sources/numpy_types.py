@@ -36,6 +36,7 @@ class NumpyType(msgspec.Struct, frozen=True):
 
 class _Field(msgspec.Struct, frozen=True):
     name: str
+    title: str | None
     offset: int
     type: NumpyType
 
@@ -95,9 +96,9 @@ def _subarray(base: NumpyType, shape: Any) -> NumpyType:
 def _structured(entries: list[Any]) -> NumpyType:
     fields, offset, padded = [], 0, False
     for entry in entries:
-        name, type_ = _entry(entry)
+        name, title, type_ = _entry(entry)
         if name or not type_.text.startswith("|V"):
-            fields.append(_Field(name, offset, type_))
+            fields.append(_Field(name, title, offset, type_))
         else:
             padded = True  # a field without a name is padding
         offset += type_.itemsize
@@ -113,15 +114,14 @@ def _structured(entries: list[Any]) -> NumpyType:
     )
 
 
-def _entry(entry: Any) -> tuple[str, NumpyType]:
+def _entry(entry: Any) -> tuple[str, str | None, NumpyType]:
     if not isinstance(entry, tuple) or len(entry) not in (2, 3):
         raise InputError("a field of descr is no (name, type) or (name, type, shape)")
-    title = entry[0]
-    name = title[1] if isinstance(title, tuple) and len(title) == 2 else title
-    if not isinstance(name, str):
+    title, name = entry[0] if isinstance(entry[0], tuple) and len(entry[0]) == 2 else (None, entry[0])
+    if not isinstance(name, str) or not isinstance(title, str | None):
         raise InputError("a field of descr has no name")
     base = numpy_type(entry[1])
-    return name, base if len(entry) == 2 else _subarray(base, entry[2])
+    return name, title, base if len(entry) == 2 else _subarray(base, entry[2])
 
 
 def _packed_text(fields: list[_Field]) -> str:
@@ -129,16 +129,17 @@ def _packed_text(fields: list[_Field]) -> str:
 
 
 def _field_text(field: _Field) -> str:
-    if field.type.text.startswith("("):
-        return f"({field.name!r}, {field.type.text[1:]}"
-    return f"({field.name!r}, {_quoted(field.type)})"
+    name = repr(field.name) if field.title is None else f"({field.title!r}, {field.name!r})"
+    return f"({name}, {field.type.text[1:] if field.type.text[0] == '(' else _quoted(field.type) + ')'}"
 
 
 def _padded_text(fields: list[_Field], itemsize: int) -> str:
     names = [field.name for field in fields]
     formats = ", ".join(f.type.text if f.type.text[0] in "([{" else _quoted(f.type) for f in fields)
     offsets = [field.offset for field in fields]
-    return f"{{'names': {names}, 'formats': [{formats}], 'offsets': {offsets}, 'itemsize': {itemsize}}}"
+    titles = [field.title for field in fields]
+    more = f", 'titles': {titles}" if any(titles) else ""
+    return f"{{'names': {names}, 'formats': [{formats}], 'offsets': {offsets}{more}, 'itemsize': {itemsize}}}"
 
 
 def _quoted(type_: NumpyType) -> str:
