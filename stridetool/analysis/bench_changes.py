@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from statistics import median
 
 from stridetool.analysis.intervals import Interval, paired_ratios, ratio_interval
-from stridetool.errors import UsageError
+from stridetool.errors import InputError, UsageError
 from stridetool.report.bench import BenchReport, CaseRow, KernelRow
 from stridetool.report.compare import Change, KernelChange
 from stridetool.report.envelope import Envelope, Fact, Finding
@@ -64,6 +64,8 @@ def _judge(time: Interval, in_peaks: Interval) -> Change:
 
 def _in_peaks(case: CaseRow, kernel: KernelRow) -> list[float]:
     """The kernel's times in units of the peak's of the same round; of its median where they share no round."""
+    if len(case.peak_rounds) != len(case.peak_samples) or len(kernel.rounds) != len(kernel.samples):
+        raise InputError(f"cannot compare {case.case}: it has samples without a round", hint="repeat the run")
     peaks = dict(zip(case.peak_rounds, case.peak_samples, strict=True))
     ratios = paired_ratios(dict(zip(kernel.rounds, kernel.samples, strict=True)), peaks)
     peak = median(case.peak_samples)

@@ -10,7 +10,7 @@ from functools import partial
 from stridetool.analysis.copy_cost import Machine
 from stridetool.bench import machine
 from stridetool.bench.backend import Measured, Settings, choose, matching
-from stridetool.bench.cases import Case
+from stridetool.bench.cases import MAX_DIMS, Case
 from stridetool.bench.host_kernels import (
     Workspace,
     consuming,
@@ -47,6 +47,8 @@ class HostBackend:
 
     def check(self, case: Case) -> None:
         """Raises UsageError when the memory of the case is not there, or the kernels could not address it."""
+        if case.layout.ndim > MAX_DIMS:
+            raise UsageError(f"cannot copy {case.name}: {case.layout.ndim} dimensions, NumPy has {MAX_DIMS} at most")
         needed, available = Workspace.needed_bytes(case), machine.available_bytes()
         if available is not None and needed > available * _MEMORY_SHARE:
             raise UsageError(

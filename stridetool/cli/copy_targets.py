@@ -87,7 +87,7 @@ def _file_tensors(path: Path) -> Iterator[Case]:
     from stridetool.sources import open_tensor_file
 
     for tensor in open_tensor_file(path).tensors:
-        if tensor.itemsize:
+        if tensor.itemsize and "pickled" not in tensor.flags:
             yield Case(tensor.name, tensor.layout, tensor.dtype, tensor.itemsize, tensor.itemsize)
 
 

@@ -6,9 +6,13 @@ A fraction of the peak is against a contiguous copy of as many bytes, measured i
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import msgspec
 
 Interval = tuple[float, float]  # (low, high): 95 %
+Seconds = Annotated[float, msgspec.Meta(gt=0)]
+Samples = Annotated[tuple[Seconds, ...], msgspec.Meta(min_length=1)]
 
 
 class PeakRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -29,9 +33,9 @@ class KernelRow(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     kernel: str
-    median_seconds: float
+    median_seconds: Seconds
     interval_seconds: Interval
-    samples: tuple[float, ...]
+    samples: Samples
     rounds: tuple[int, ...]
     calls_per_sample: int
     dropped_samples: int
@@ -111,7 +115,7 @@ class CaseRow(msgspec.Struct, frozen=True, kw_only=True):
     bytes_moved: int
     peak_bytes_per_second: float
     peak_kernel: str
-    peak_samples: tuple[float, ...]
+    peak_samples: Samples
     peak_rounds: tuple[int, ...]
     kernels: tuple[KernelRow, ...]
     skipped: tuple[SkippedKernel, ...]

@@ -42,7 +42,7 @@ def from_json(data: bytes, where: str) -> Envelope[Any]:
     """The document in `data`. Raises InputError when it is none of ours, or of another version."""
     try:
         head = msgspec.json.decode(data, type=_Head)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         raise InputError(f"cannot read {where}: {error}", hint="a JSON that --json wrote is wanted") from error
     name = head.schema.removeprefix("stride-tool/")
     if name not in _REPORTS:
@@ -51,7 +51,7 @@ def from_json(data: bytes, where: str) -> Envelope[Any]:
         raise InputError(f"cannot read {where}: schema version {head.schema_version}, not {SCHEMA_VERSION}")
     try:
         return msgspec.json.decode(data, type=document_type(name))  # type: ignore[no-any-return]
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         raise InputError(f"cannot read {where}: {error}") from error
 
 

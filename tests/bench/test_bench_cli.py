@@ -159,7 +159,9 @@ def test_compare_refuses_what_does_not_compare(tmp_path):
     call("bench", "--shape", "8", "-o", bench)
     call("devices", "-o", devices)
     broken.write_text('{"schema": "stride-tool/bench", "schema_version": 1}')
-    for arguments in ((bench, devices), (devices, devices), (bench, broken), (bench, tmp_path / "none.json"),
+    deep = tmp_path / "deep.json"
+    deep.write_text('{"schema": "stride-tool/bench", "schema_version": 1, "x": ' + "[" * 100_000 + "]" * 100_000 + "}")
+    for arguments in ((bench, devices), (devices, devices), (bench, broken), (bench, tmp_path / "none.json"), (deep, deep),
                       (bench, bench, "--threshold", "five")):  # fmt: skip
         result = call("compare", *arguments)
         assert result.exit_code == 2, result.output
