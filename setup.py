@@ -17,7 +17,7 @@ setup(
             sources=["stridetool/kernels/csrc/_copy.c"],
             depends=[
                 f"stridetool/kernels/csrc/{name}.h"
-                for name in ("plan", "tiles", "vectors", "block", "engine", "engine_end", "module")
+                for name in ("plan", "tiles", "vectors", "block", "shuffle", "engine", "engine_end", "module")
             ],
             define_macros=[("Py_LIMITED_API", "0x030B0000")] if LIMITED else [],
             extra_compile_args=["-O3", "-std=gnu11"],
