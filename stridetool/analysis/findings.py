@@ -42,6 +42,12 @@ def fails(condition: str, report: InspectReport, findings: Sequence[Finding]) ->
     return any(finding.code in _FAIL_CODES[condition] for finding in findings)
 
 
+def _simulation(report: InspectReport) -> Iterator[Finding]:
+    if report.simulated:
+        message = "no GPU is reachable: cuda is simulated, with addresses and a capacity, and bytes on the host"
+        yield Finding("simulated", "info", message)
+
+
 def _impossible_views(report: InspectReport) -> Iterator[Finding]:
     for operation in report.operations:
         if operation.error is None or operation.error.why is None:
@@ -249,6 +255,7 @@ def _place(operation: OperationRow) -> str | None:
 
 
 _RULES = (
+    _simulation,
     _impossible_views,
     _hidden_copies,
     _overlapping_writes,

@@ -28,6 +28,7 @@ def merged(reports: Sequence[InspectReport]) -> InspectReport:
         operations=joined(lambda report: report.operations),
         operations_dropped=sum(report.operations_dropped for report in reports),
         copied_bytes=sum(report.copied_bytes for report in reports),
+        simulated=any(report.simulated for report in reports),
         pictures=joined(lambda report: report.pictures),
         files=joined(lambda report: report.files),
     )

@@ -24,6 +24,7 @@ def program_report(
     set_by: Mapping[int, str],
     operations: int,
     copied_bytes: int,
+    simulated: bool = False,
     cells: int = CELLS,
     first_storage: int = 0,
 ) -> tuple[InspectReport, tuple[Finding, ...]]:
@@ -41,6 +42,7 @@ def program_report(
         operations=tuple(operation_rows(records, names, set_by)),
         operations_dropped=operations - len(records),
         copied_bytes=copied_bytes,
+        simulated=simulated,
         pictures=found.pictures,
     )
     return report, inspect_findings(report)

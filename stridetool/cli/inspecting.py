@@ -156,6 +156,7 @@ def _program_part(script: Target | None, request: Inspection, where: Output, cel
         set_by=recorder.set_by,
         operations=recorder.total,
         copied_bytes=recorder.copied_bytes,
+        simulated=run.simulated,
         cells=cells,
         first_storage=first_storage,
     )

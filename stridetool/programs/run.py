@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from stridetool.core.drivers.device import Device, driver_for
 from stridetool.core.facts import ArrayFacts, HiddenStorage
 from stridetool.core.storage import Storage
 from stridetool.core.trace import facts_of, trace
@@ -31,6 +32,7 @@ class Run:
     recorder: Recorder
     hidden: tuple[HiddenStorage, ...]
     outcome: script.Outcome
+    simulated: bool  # whether an array lives on a GPU that is not there
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +103,16 @@ def _collect(
         serials |= {foreign(value): name for name, value in variables.items() if isinstance(value, torch.Tensor)}
     named = {value.untyped_storage().serial for value in variables.values() if _is_ours(value)}
     hidden = [ref for ref in _live_storages() if ref not in before]
-    return Run(tuple(arrays), serials, recorder, tuple(_hidden(variables, hidden, named)), outcome)
+    found = tuple(_hidden(variables, hidden, named))
+    return Run(tuple(arrays), serials, recorder, found, outcome, any(map(_is_simulated, arrays)))
+
+
+def _is_simulated(facts: ArrayFacts) -> bool:
+    if facts.library != "stridetool" or not facts.device.startswith("cuda"):
+        return False
+    from stridetool.core.drivers.sim import SimDriver
+
+    return isinstance(driver_for(Device.parse(facts.device)), SimDriver)
 
 
 def _is_ours(value: object) -> bool:

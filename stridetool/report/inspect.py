@@ -224,6 +224,7 @@ class InspectReport(msgspec.Struct, frozen=True, kw_only=True):
     operations: tuple[OperationRow, ...] = ()
     operations_dropped: int = 0
     copied_bytes: int = 0
+    simulated: bool = False
     pictures: tuple[Picture, ...] = ()
     file_pictures: tuple[Picture, ...] = ()
     access: tuple[AccessRow, ...] = ()
