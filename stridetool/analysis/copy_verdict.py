@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from stridetool.report.bench import CopyCost, KernelRow
 
-PLAIN = "numpy"
-"""The kernel that stands for a plain loop: what most programs run without knowing."""
+PLAIN = ("numpy", "cupy")
+"""The kernels that stand for a plain loop: what most programs run without knowing."""
 
 _SLOW = 0.5  # of what the layout allows
 _WASTEFUL = 0.8  # of the peak: at most so much is possible where lines hold half as much again as is wanted
@@ -21,7 +21,7 @@ def verdict(kernels: Sequence[KernelRow], why: CopyCost) -> str:
     if why.plan == "empty":
         return "there is nothing to copy: this is the time of a call"
     best = kernels[0]
-    plain = next((row for row in kernels if row.kernel == PLAIN), kernels[-1])
+    plain = next((row for row in kernels if row.kernel in PLAIN), kernels[-1])
     possible = min(1.0, why.attainable_fraction)
     if plain.fraction_of_peak >= _SLOW * possible:
         return _not_slow(plain, best, why)

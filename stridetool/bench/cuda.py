@@ -107,7 +107,8 @@ class CudaBackend:
         if mode == "hot":
             return chosen
         if self._flush is None:
-            block = self._cupy.zeros(2 * int(device_properties(self._cupy)["l2CacheSize"]), self._cupy.uint8)
+            # Long enough that the launch that follows is queued before it ends.
+            block = self._cupy.zeros(4 * int(device_properties(self._cupy)["l2CacheSize"]), self._cupy.uint8)
             self._flush = partial(block.fill, 1)
         return replace(chosen, prepare=self._flush, one_call=True)
 

@@ -12,8 +12,9 @@ import numpy as np
 
 from stridetool.bench.backend import PEAK, Skip
 from stridetool.bench.cases import Case
-from stridetool.bench.host_kernels import RAW, filled, source_view
+from stridetool.bench.host_kernels import OURS, RAW, filled, source_view
 from stridetool.bench.sampling import Subject
+from stridetool.kernels import cuda
 
 
 class CudaWorkspace:
@@ -72,17 +73,36 @@ def _torch(work: CudaWorkspace) -> Callable[[], object]:
     return partial(torch.from_dlpack(target).copy_, src)
 
 
-_KERNELS: dict[str, Callable[[CudaWorkspace], Callable[[], object]]] = {"cupy": _cupy, "torch": _torch}
+def _ours(work: CudaWorkspace, variant: str | None) -> Callable[[], object]:
+    """One of our kernels, or the best for the plan; checks, plan and arguments are made outside the time."""
+    if variant is not None and variant not in cuda.kernel_names(work.dst, work.src):
+        raise Skip("it is not for this plan")
+    if work.fresh:
+        return partial(_fresh_ours, work, variant)
+    return cuda.prepared_copy(work.dst, work.src, kernel=variant)
+
+
+def _fresh_ours(work: CudaWorkspace, variant: str | None) -> object:
+    dst = work.cupy.empty(work.src.shape, work.src.dtype)
+    cuda.copy_into(dst, work.src, kernel=variant)
+    return dst
+
+
+_LIBRARIES: dict[str, Callable[[CudaWorkspace], Callable[[], object]]] = {"cupy": _cupy, "torch": _torch}
+VARIANTS = ("tile_vector", "tile_padded", "rows", "splat", "gather_coalesced", "gather_naive")
+"""Our kernels, the ladder from the best to the plainest; a case has those that its plan allows."""
 
 
 def kernel_names() -> tuple[str, ...]:
-    """All kernels that can run here."""
-    return tuple(name for name in _KERNELS if name == "cupy" or importlib.util.find_spec(name))
+    """All kernels that can run here: ours, each of ours by name, and the libraries'."""
+    libraries = (name for name in _LIBRARIES if name == "cupy" or importlib.util.find_spec(name))
+    return (OURS, *(f"{OURS}:{variant}" for variant in VARIANTS), *libraries)
 
 
 def subject(name: str, work: CudaWorkspace) -> Subject:
     """The kernel `name` bound to a workspace. Raises Skip when it cannot do the case."""
-    return Subject(name, _KERNELS[name](work))
+    base, _, variant = name.partition(":")
+    return Subject(name, _ours(work, variant or None) if base == OURS else _LIBRARIES[base](work))
 
 
 def peak_subjects(work: CudaWorkspace) -> list[Subject]:
@@ -94,4 +114,5 @@ def peak_subjects(work: CudaWorkspace) -> list[Subject]:
     return [
         Subject(f"{PEAK}memcpy", partial(work.flat_dst.data.copy_from_device_async, work.expected.data, nbytes)),
         Subject(f"{PEAK}cupy", partial(work.cupy.copyto, work.flat_dst.view(wide), work.expected.view(wide))),
+        Subject(f"{PEAK}{OURS}", cuda.prepared_copy(work.flat_dst, work.expected)),
     ]

@@ -6,7 +6,8 @@ named; `kernel_names` says which can serve, for reports and comparisons.
 
 from __future__ import annotations
 
-from functools import cache
+from collections.abc import Callable
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -34,15 +35,30 @@ def copy_into(dst: Any, src: Any, *, kernel: str | None = None, stream: Any = No
     d, s = _as_array(dst, "dst"), _as_array(src, "src")
     if d.nbytes and _cupy().may_share_memory(d, s):
         s = s.copy()
-    choice = _launches(d, s)
-    if not choice:
+    launch = _chosen(d, s, kernel)
+    if launch is None:
         return None
-    if kernel is not None and kernel not in choice:
-        raise UnavailableError(f"kernel '{kernel}' cannot run this copy", hint=f"it can be {', '.join(choice)}")
-    launch = choice[kernel or next(iter(choice))]
     with _cupy().cuda.Device(d.device.id):
         _function(launch.entry)(launch.grid, launch.block, _arguments(launch), stream=stream)
     return launch.kernel
+
+
+def prepared_copy(dst: Any, src: Any, *, kernel: str | None = None) -> Callable[[], object]:
+    """A call that only launches the copy, on the current stream: checks, plan and arguments are made now.
+
+    For timing, and for copies that come again. The arrays must stay alive and share no memory; errors as `copy_into`.
+    """
+    launch = _chosen(_as_array(dst, "dst"), _as_array(src, "src"), kernel)
+    if launch is None:
+        return lambda: None
+    return partial(_function(launch.entry), launch.grid, launch.block, _arguments(launch))
+
+
+def _chosen(dst: Any, src: Any, kernel: str | None) -> Launch | None:
+    choice = _launches(dst, src)
+    if kernel is not None and choice and kernel not in choice:
+        raise UnavailableError(f"kernel '{kernel}' cannot run this copy", hint=f"it can be {', '.join(choice)}")
+    return choice[kernel or next(iter(choice))] if choice else None
 
 
 def _launches(dst: Any, src: Any) -> dict[str, Launch]:

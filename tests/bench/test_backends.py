@@ -232,6 +232,19 @@ def fake_cupy():
     )  # fmt: skip
 
 
+@pytest.fixture
+def _kernels(monkeypatch):
+    """Our kernels on the fake device: the two gathers, which NumPy stands for."""
+
+    def prepared(dst, src, *, kernel=None):
+        return partial(np.copyto, dst, src)
+
+    monkeypatch.setattr("stridetool.kernels.cuda.kernel_names", lambda dst, src: ["gather_coalesced", "gather_naive"])
+    monkeypatch.setattr("stridetool.kernels.cuda.prepared_copy", prepared)
+    monkeypatch.setattr("stridetool.kernels.cuda.copy_into", lambda dst, src, **_: np.copyto(dst, src))
+
+
+@pytest.mark.usefixtures("_kernels")
 @pytest.mark.parametrize("fresh", [False, True])
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_the_gpu_workspace_copies_what_numpy_copies(case, fresh):
@@ -244,6 +257,17 @@ def test_the_gpu_workspace_copies_what_numpy_copies(case, fresh):
         peak.call()
 
 
+@pytest.mark.usefixtures("_kernels")
+@pytest.mark.parametrize("fresh", [False, True])
+def test_the_ladder_of_gpu_kernels_beside_the_library(fresh):
+    settings = Settings(fresh=fresh, kernels=("cupy", "stride-tool*"), limits=Limits(seconds=0.01))
+    measured = CudaBackend(fake_cupy()).measure(CASES["transpose"], settings)
+    assert {"cupy", "stride-tool", "stride-tool:gather_naive"} <= set(measured.kernels)
+    skipped = {one.kernel for one in measured.skipped}
+    assert skipped == {f"stride-tool:{name}" for name in ("tile_vector", "tile_padded", "rows", "splat")}
+
+
+@pytest.mark.usefixtures("_kernels")
 @pytest.mark.parametrize("mode", ["hot", "cold", "consumer"])
 def test_the_gpu_backend_times_events(mode):
     backend = CudaBackend(fake_cupy())

@@ -161,8 +161,8 @@ def test_compare_refuses_what_does_not_compare(tmp_path):
     broken.write_text('{"schema": "stride-tool/bench", "schema_version": 1}')
     deep = tmp_path / "deep.json"
     deep.write_text('{"schema": "stride-tool/bench", "schema_version": 1, "x": ' + "[" * 100_000 + "]" * 100_000 + "}")
-    for arguments in ((bench, devices), (devices, devices), (bench, broken), (bench, tmp_path / "none.json"), (deep, deep),
-                      (bench, bench, "--threshold", "five")):  # fmt: skip
+    pairs = [(bench, devices), (devices, devices), (bench, broken), (bench, tmp_path / "none.json"), (deep, deep)]
+    for arguments in (*pairs, (bench, bench, "--threshold", "five")):
         result = call("compare", *arguments)
         assert result.exit_code == 2, result.output
         assert result.stderr.startswith("stride-tool: error: ")
