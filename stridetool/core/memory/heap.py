@@ -356,17 +356,17 @@ class Heap:
 
 
 def _least_room(free: list[Key], index: int) -> int:
-    """Of the expandable blocks from `index` on, the first that has less room behind it than its successor."""
-    room = _room(free[index][3])
-    while free[index][3].segment.page > 0 and index + 1 < len(free):
-        following = _room(free[index + 1][3])
-        if following >= room:
-            break
-        index, room = index + 1, following
-    return index
-
-
-def _room(block: Block) -> int:
-    """The size that `block` can expand to."""
-    right = block.next
-    return block.size + (right.size if right is not None and right.state == UNMAPPED else 0)
+    """Of the expandable blocks from `index` on, the first that can expand less far than its successor."""
+    least = NEVER
+    for position in range(index, len(free)):
+        block = free[position][3]
+        right = block.next
+        room = block.size
+        if right is not None and right.state == UNMAPPED:
+            room += right.size
+        if room >= least:
+            return position - 1
+        if block.segment.page == 0:
+            return position
+        least = room
+    return len(free) - 1
