@@ -8,6 +8,8 @@ from __future__ import annotations
 import os.path
 from collections.abc import Iterator, Sequence
 
+import msgspec
+
 from stridetool.core.tensor_file import Note
 from stridetool.report.envelope import Finding
 from stridetool.report.files import FileAccount
@@ -19,14 +21,15 @@ _MAX_EACH = 20  # findings of one kind in one file; the rest is counted
 _NAMES = 4
 
 
-def note_findings(path: str, notes: Sequence[Note], several: bool) -> Iterator[Finding]:
-    """What the reader noticed; among `several` files with the name of the file in front."""
-    for note in notes:
-        where = note.where
-        if several:
-            name = os.path.basename(path)
-            where = f"{name}: {note.where}" if note.where is not None else name
-        yield Finding(note.code, note.severity, note.message, where, note.hint)
+def note_findings(notes: Sequence[Note]) -> Iterator[Finding]:
+    """What the reader noticed."""
+    yield from (Finding(note.code, note.severity, note.message, note.where, note.hint) for note in notes)
+
+
+def of_file(finding: Finding, path: str) -> Finding:
+    """The finding with the name of its file in front of the place: needed where there are several."""
+    name = os.path.basename(path)
+    return msgspec.structs.replace(finding, where=f"{name}: {finding.where}" if finding.where is not None else name)
 
 
 def file_findings(

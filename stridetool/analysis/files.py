@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 import msgspec
 
 from stridetool.analysis.file_account import account
-from stridetool.analysis.file_findings import file_findings, note_findings
+from stridetool.analysis.file_findings import file_findings, note_findings, of_file
 from stridetool.analysis.file_rows import Geometries, file_rows
 from stridetool.analysis.pictures import CELLS, picture
 from stridetool.analysis.reach import Interval
@@ -60,10 +60,9 @@ def file_report(
 def _part(file: TensorFile, first_storage: int, cells: int, geometries: Geometries, *, several: bool) -> _Part:
     tensors, storages, lanes = file_rows(file, first_storage, geometries)
     accounted = account(file, tensors)
-    findings = [
-        *note_findings(file.path, file.notes, several),
-        *file_findings(accounted, tensors, storages),
-    ]
+    findings = [*note_findings(file.notes), *file_findings(accounted, tensors, storages)]
+    if several:
+        findings = [of_file(finding, file.path) for finding in findings]
     return _Part(tensors, storages, accounted, _pictures(storages, lanes, cells), findings)
 
 

@@ -56,8 +56,8 @@ def _has_shebang(path: Path) -> bool:
 
 
 def _head(path: Path) -> bytes:
-    """The first bytes of a file (none of a directory)."""
-    if path.is_dir():
+    """The first bytes of a file (none of a directory, nor of a named pipe, whose writer may never come)."""
+    if path.is_dir() or path.is_fifo():
         return b""
     try:
         with path.open("rb") as file:

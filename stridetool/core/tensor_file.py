@@ -9,7 +9,7 @@ import msgspec
 from stridetool.core.layout import Layout
 
 Severity = Literal["info", "warning", "error"]
-RegionKind = Literal["header", "padding", "data", "foreign"]
+RegionKind = Literal["header", "padding", "data", "foreign", "unread"]
 
 
 class Note(msgspec.Struct, frozen=True):

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Callable, Iterator
 
 import msgspec
 
-from stridetool.core.tensor_file import Note, TensorFile
+from stridetool.core.tensor_file import Note, Region, TensorFile
 from stridetool.errors import InputError
 from stridetool.sources import (
     gguf,
@@ -106,7 +107,9 @@ def _unknown(data: FileBytes, path: str, start: bytes) -> InputError:
 
 
 def _directory(path: str, progress: Progress | None) -> list[TensorFile]:
-    paths = sorted(_files_below(path))
+    paths = sorted(itertools.islice(_files_below(path), _MAX_FILES + 1))
+    if len(paths) > _MAX_FILES:
+        raise InputError(f"cannot read {path}: more than {_MAX_FILES:,} files below this directory")
     indices = [found for found in paths if shards.is_index_name(found)]
     candidates = [found for found in paths if os.path.splitext(found)[1].lower() in _SUFFIXES]
     if not candidates and not indices:
@@ -117,13 +120,16 @@ def _directory(path: str, progress: Progress | None) -> list[TensorFile]:
 
 
 def _files_below(path: str, depth: int = 0) -> Iterator[str]:
-    """Regular files, directories that are links not followed. Raises InputError past the limits."""
+    """Regular files; directories that are links are not followed, and of those below `path` unreadable ones left out.
+
+    Raises InputError where `path` itself cannot be read.
+    """
     try:
-        entries = list(os.scandir(path))
+        entries = list(itertools.islice(os.scandir(path), _MAX_FILES + 1))
     except OSError as error:
+        if depth:
+            return
         raise InputError(f"cannot read {path}: {error.strerror}") from error
-    if len(entries) > _MAX_FILES:
-        raise InputError(f"cannot read {path}: more than {_MAX_FILES:,} files in one directory")
     for entry in entries:
         if entry.is_dir(follow_symlinks=False):
             if depth < _MAX_DEPTH:
@@ -163,4 +169,7 @@ def _read_all(paths: list[str], progress: Progress | None) -> list[TensorFile]:
 def _unreadable(path: str, error: InputError) -> TensorFile:
     note = Note("unreadable", "error", error.message, None, error.hint)
     size = os.path.getsize(path) if os.path.isfile(path) else 0
-    return TensorFile(kind="unreadable", path=path, size=size, tensors=(), storages=(), notes=(note,))
+    return TensorFile(
+        kind="unreadable", path=path, size=size, tensors=(), storages=(), regions=(Region(0, size, "unread"),),
+        notes=(note,),
+    )  # fmt: skip
