@@ -16,7 +16,15 @@ from stridetool.sources.file_bytes import Bytes
 from stridetool.sources.pickle_machine import budget_for
 from stridetool.sources.torch_pickle import MAX_PICKLE, placed, read_tensors
 from stridetool.sources.torch_storages import StorageClaim
-from stridetool.sources.zip_directory import ENCRYPTED, Directory, Member, contents, data_offset, member_regions
+from stridetool.sources.zip_directory import (
+    ENCRYPTED,
+    Directory,
+    Member,
+    contents,
+    folded,
+    local_header,
+    member_regions,
+)
 
 MAX_VERSION = 10
 _ROLES = ("data.pkl", "constants.pkl", "version", ".data/version", "byteorder", ".format_version")
@@ -26,7 +34,7 @@ _OWN_FOLDERS = ("code/", "extra/", "traced_inputs.pkl", "mobile_debug_handles.pk
 
 def is_torch_archive(directory: Directory) -> bool:
     """Whether a zip has the members of torch, below one folder or another."""
-    return any(member.name.partition("/")[2] in _ROLES for member in directory.members)
+    return any(folded(member.name.partition("/")[2]) in _ROLES for member in directory.members)
 
 
 def read_archive(data: Bytes, path: str, directory: Directory) -> TensorFile:
@@ -43,9 +51,9 @@ class _Archive:
         if stray := next((m.name for m in directory.members if not m.name.startswith(f"{root}/")), None):
             raise InputError(f"file in archive is not in a subdirectory {root}/: {stray}")
         self._members = {name[len(root) + 1 :]: member for name, member in directory.first().items()}
+        self.notes = [*directory.notes, *_case_notes(self._members, root)]
         self._starts: dict[str, int] = {}
         self._used: set[str] = set()
-        self.notes = list(directory.notes)
 
     def read(self, path: str) -> TensorFile:
         self._check_version()
@@ -85,12 +93,16 @@ class _Archive:
     def _storage(self, claim: StorageClaim, folder: str) -> FileStorage:
         if claim.location == "meta":
             return FileStorage(key=claim.key, nbytes=claim.nbytes, stored_bytes=0, file_offset=None, device="meta")
-        name = folder + claim.key
+        name = folded(folder + claim.key)
         member = self._members.get(name)
         if member is None:
             raise InputError(f"no record {name[:60]!r} in the archive for a storage that tensors use")
         if member.flags & ENCRYPTED:
             raise InputError(f"record {name[:60]!r} is encrypted")
+        if not member.compressed and member.size != member.stored_bytes:
+            raise InputError(
+                f"record {name[:60]!r} is stored in {member.stored_bytes:,} B and claims {member.size:,} B"
+            )
         self._used.add(name)
         start = self._start(name, member)
         storage = placed(claim, member.size, start, member=member.name, compressed=member.compressed)
@@ -99,7 +111,10 @@ class _Archive:
 
     def _start(self, name: str, member: Member) -> int:
         if name not in self._starts:
-            self._starts[name] = data_offset(self._data, member)
+            header = local_header(self._data, member)
+            self._starts[name] = header.data_offset
+            if not header.agrees:
+                self.notes.append(_local_note(member))
         return self._starts[name]
 
     def _check_version(self) -> None:
@@ -149,6 +164,22 @@ def _record_notes(storage: FileStorage, member: Member) -> Iterator[Note]:
             f"the record has {storage.stored_bytes:,} B, the storage claims {storage.nbytes:,} B",
             member.name, "torch.load refuses it, but not with mmap=True",
         )  # fmt: skip
+
+
+def _case_notes(members: dict[str, Member], root: str) -> Iterator[Note]:
+    for name, member in members.items():
+        if member.name[len(root) + 1 :] != name and name in _ROLES:
+            yield Note(
+                "member-case", "warning", f"torch takes it for {name}, other readers of zip archives do not",
+                member.name, "torch.save writes these names in small letters: do not trust the file",
+            )  # fmt: skip
+
+
+def _local_note(member: Member) -> Note:
+    return Note(
+        "local-header", "warning", "the header before its data tells another name, size or method than the directory",
+        member.name, "programs that read an archive from its beginning see another file: do not trust it",
+    )  # fmt: skip
 
 
 def _foreign_note(name: str, member: Member) -> Note:

@@ -6,9 +6,11 @@ order; torch takes the first, Python's zipfile the last. Rules: PKWARE's APPNOTE
 
 from __future__ import annotations
 
+import string
 import struct
 from collections import Counter
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import msgspec
 
@@ -26,6 +28,7 @@ _LOCAL = struct.Struct("<4s5H3L2H")
 _DESCRIPTOR, _DESCRIPTOR64 = 16, 24  # signature, CRC and two sizes of 4 or 8 bytes
 ENCRYPTED, _HAS_DESCRIPTOR, _UTF8 = 1, 8, 0x800
 STORED, DEFLATED = 0, 8
+_LOWER = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
 _MAX_32 = 0xFFFFFFFF
 
 
@@ -54,8 +57,11 @@ class Directory(msgspec.Struct, frozen=True):
     notes: tuple[Note, ...]
 
     def first(self) -> dict[str, Member]:
-        """Members by name; of those that stand twice the first, as torch takes it."""
-        return {member.name: member for member in reversed(self.members)}
+        """Members by folded name, in order; of those that stand twice the first, as torch takes it."""
+        found: dict[str, Member] = {}
+        for member in self.members:
+            found.setdefault(folded(member.name), member)
+        return found
 
     def last(self) -> dict[str, Member]:
         """Members by name; of those that stand twice the last, as Python's zipfile and NumPy take it."""
@@ -106,8 +112,21 @@ def contents(data: Bytes, member: Member, limit: int) -> Bytes:
 
 def data_offset(data: Bytes, member: Member) -> int:
     """Where the data of `member` begins. Raises InputError where its local header or its data is not in the file."""
-    header = data.read(member.header_offset, _LOCAL.size)
-    signature, *_, name_length, extra_length = _LOCAL.unpack(header)
+    return local_header(data, member).data_offset
+
+
+class LocalHeader(NamedTuple):
+    """Where the data of a member begins, and whether its own header tells the same of it as the directory."""
+
+    data_offset: int
+    agrees: bool
+
+
+def local_header(data: Bytes, member: Member) -> LocalHeader:
+    """The header before the data of `member`. Raises InputError where it or the data is not in the file."""
+    wanted = _LOCAL.size + len(member.name.encode())
+    header = data.read(member.header_offset, max(_LOCAL.size, min(wanted, data.size - member.header_offset)))
+    signature, _, flags, method, _, _, _, stored, size, name_length, extra_length = _LOCAL.unpack_from(header)
     if signature != b"PK\x03\x04":
         raise InputError(f"member {member.name!r} has no local header at byte {member.header_offset:,}")
     start: int = member.header_offset + _LOCAL.size + name_length + extra_length
@@ -116,7 +135,17 @@ def data_offset(data: Bytes, member: Member) -> int:
             f"member {member.name!r} claims [{start:,}, {start + member.stored_bytes:,}), "
             f"the file ends at {data.size:,}"
         )
-    return start
+    # A descriptor behind the data means that sizes were not known yet; all ones, that they are in the extra field.
+    sizes_agree = (
+        flags & _HAS_DESCRIPTOR or _MAX_32 in (stored, size) or (stored, size) == (member.stored_bytes, member.size)
+    )
+    same_name = _name(header[_LOCAL.size : _LOCAL.size + name_length], flags) == member.name
+    return LocalHeader(start, bool(sizes_agree) and same_name and method == member.method)
+
+
+def folded(name: str) -> str:
+    """The name as torch compares it: letters of ASCII in either case are the same to its zip library."""
+    return name.translate(_LOWER)
 
 
 def member_regions(data: Bytes, member: Member, start: int, kind: str) -> Iterator[Region]:
@@ -221,7 +250,7 @@ def _notes(members: tuple[Member, ...], prefix: int, end: int, size: int) -> Ite
         )  # fmt: skip
     if end < size:
         yield Note("trailing", "warning", f"{size - end:,} bytes stand behind the archive")
-    for name, count in Counter(member.name for member in members).items():
+    for name, count in Counter(folded(member.name) for member in members).items():
         if count > 1:
             yield Note(
                 "duplicate-member", "error", f"{count} members have this name: torch reads the first, Python the last",

@@ -245,3 +245,51 @@ def test_a_cut_file_is_refused_everywhere(tmp_path: Path):
         path.write_bytes(data[:length])
         with pytest.raises(InputError):
             open_tensor_file(str(path))
+
+
+def patched(data: bytes, name: bytes, offset: int, value: bytes) -> bytes:
+    """The archive with bytes of one entry of its directory replaced."""
+    out, at = bytearray(data), data.find(b"PK\1\2")
+    while data[at : at + 4] == b"PK\1\2":
+        lengths = [int.from_bytes(data[at + k : at + k + 2], "little") for k in (28, 30, 32)]
+        if data[at + 46 : at + 46 + lengths[0]].endswith(name):
+            out[at + offset : at + offset + len(value)] = value
+        at += 46 + sum(lengths)
+    return bytes(out)
+
+
+def local_name(data: bytes) -> bytes:
+    at = data.find(b"/data/0")
+    return data[:at] + b"/data/X" + data[at + 7 :]
+
+
+TRICKS = {
+    "pickle in capitals": (lambda d: d.replace(b"/data.pkl", b"/DATA.PKL"), "member-case"),
+    "version in capitals": (lambda d: d.replace(b"/version", b"/VERSION"), "member-case"),
+    "another name before the data": (local_name, "local-header"),
+    "another place": (lambda d: patched(d, b"/data/0", 42, bytes(4)), "local-header"),
+    "more behind": (lambda d: d + b"more", "trailing"),
+    "claims more": (lambda d: patched(d, b"/data/0", 24, b"\xff\xff\0\0"), None),
+    "encrypted": (lambda d: patched(d, b"/data/0", 8, b"\x09\x08"), None),
+}
+
+
+@pytest.mark.parametrize("name", TRICKS)
+def test_tricks_with_archives(name, tmp_path: Path):
+    from stridetool.errors import InputError
+
+    trick, code = TRICKS[name]
+    buffer = io.BytesIO()
+    torch.save({"a": torch.arange(4.0)}, buffer)
+    path = tmp_path / "trick.pt"
+    path.write_bytes(trick(buffer.getvalue()))
+    if code is None:  # torch refuses it, and so must we
+        with pytest.raises(RuntimeError):
+            torch.load(path)
+        with pytest.raises(InputError):
+            open_tensor_file(str(path))
+        return
+    assert list(torch.load(path)) == ["a"]
+    found = open_tensor_file(str(path))
+    assert [t.name for t in found.tensors] == ["a"]
+    assert code in {note.code for note in found.notes}
