@@ -9,8 +9,7 @@ from stridetool.report.compare import NumberChange
 
 _MORE_IS_WORSE = frozenset(
     ("reserved_bytes", "allocated_bytes", "active_bytes", "requested_bytes", "internal_bytes", "external_bytes",
-     "pending_free_bytes", "floor_bytes", "peak_reserved_bytes", "peak_allocated_bytes", "num_ooms",
-     "num_alloc_retries")
+     "pending_free_bytes", "floor_bytes", "peak_reserved_bytes", "peak_allocated_bytes", "ooms", "retries")
 )  # fmt: skip
 
 
@@ -31,24 +30,25 @@ def _number(name: str, old: float, new: float, threshold: float) -> NumberChange
     )
 
 
-def _numbers(report: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
-    """The figures of one device, or of each of several under its name."""
-    devices = report.get("devices")
-    if devices:
-        for part in devices:
-            prefix = str((part.get("device") or {}).get("name", "device"))
+def _numbers(report: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
+    """The figures of one device, or of each of several under its place in the list and its name."""
+    if "devices" in report:
+        for place, part in enumerate(report["devices"]):
+            prefix = f"[{place}] {part['device']['name']}"
             yield from ((f"{prefix}.{name}", value) for name, value in _numbers(part))
         return
-    for name, value in (report.get("fragmentation") or {}).items():
-        if isinstance(value, int | float):
-            yield name, value
-    timeline = report.get("timeline") or {}
-    for name in ("allocated_bytes", "reserved_bytes"):
-        if timeline.get(name):
-            yield f"peak_{name}", max(timeline[name])
-    if isinstance(report.get("floor_bytes"), int):
-        yield "floor_bytes", report["floor_bytes"]
-    for name in ("num_ooms", "num_alloc_retries"):
-        if isinstance((report.get("stats") or {}).get(name), int):
-            yield name, report["stats"][name]
-    yield "segments", len(report.get("segments") or ())
+    yield from _integers(report.get("fragmentation") or {})
+    yield from _integers({name: value for name, value in report.items() if name.endswith("_bytes")})
+    outcome = report.get("outcome") or _peaks(report.get("timeline") or {})
+    yield from _integers({**outcome, "ooms": len(outcome["ooms"])} if "ooms" in outcome else outcome)
+    if "segments" in report:
+        yield "segments", len(report["segments"])
+
+
+def _integers(values: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
+    return ((name, value) for name, value in values.items() if isinstance(value, int))
+
+
+def _peaks(timeline: Mapping[str, Any]) -> dict[str, int]:
+    """What a snapshot without a replay shows of its history."""
+    return {f"peak_{name}": max(values) for name, values in timeline.items() if name != "index" and values}

@@ -8,16 +8,17 @@ from typing import Any
 from stridetool.bench.machine import host_facts
 from stridetool.core.drivers import cuda
 from stridetool.core.drivers.device import CPU, Device, driver_for
+from stridetool.core.drivers.sim import PRESETS, SimDriver
 from stridetool.errors import UnavailableError
-from stridetool.report.devices import DeviceRow, DevicesReport
+from stridetool.report.devices import DeviceRow, DevicesReport, PresetRow
 from stridetool.report.envelope import Finding
 
 
 def devices_report() -> tuple[DevicesReport, tuple[Finding, ...]]:
     """What tensors can live on here, and a finding when the GPU among it is none."""
-    if cuda.is_available():
-        return DevicesReport(devices=(_host(), *_gpus())), ()
-    return DevicesReport(devices=(_host(), _simulated())), (_NO_GPU,)
+    gpus, findings = (_gpus(), ()) if cuda.is_available() else ((_simulated(),), (_NO_GPU,))
+    presets = tuple(PresetRow(name, SimDriver.preset(name).capacity) for name in PRESETS)
+    return DevicesReport(devices=(_host(), *gpus), presets=presets), findings
 
 
 def _host() -> DeviceRow:

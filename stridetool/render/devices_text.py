@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from stridetool.render.blocks import Block, Column, Heading, Span, Table, line
 from stridetool.render.findings import finding_blocks
-from stridetool.report.devices import DeviceRow, DevicesReport
+from stridetool.report.devices import DeviceRow, DevicesReport, PresetRow
 from stridetool.report.envelope import Envelope, Fact
 from stridetool.units import format_bytes
 
@@ -22,7 +22,7 @@ def devices_blocks(document: Envelope[DevicesReport]) -> Iterator[Block]:
             yield Table((Column("fact"), Column("value")), [[name, _value(name, v)] for name, v in row.facts.items()])
     if report.presets:
         yield Heading("can be simulated")
-        yield line(", ".join(f"{preset.name} ({format_bytes(preset.total_bytes)})" for preset in report.presets))
+        yield line("alloc-report --device NAME with ", ", ".join(map(_preset, report.presets)))
     yield from finding_blocks(document.findings)
 
 
@@ -34,6 +34,10 @@ def _cells(row: DeviceRow) -> list[str | Span]:
         _bytes(row.free_bytes),
         ("simulated", "warn") if row.simulated else ("", ""),
     ]
+
+
+def _preset(preset: PresetRow) -> str:
+    return f"{preset.name} ({format_bytes(preset.total_bytes)})"
 
 
 def _bytes(nbytes: int | None) -> str:

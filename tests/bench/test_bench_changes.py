@@ -118,18 +118,34 @@ def test_what_only_one_run_has_is_named():
     assert compare_bench(old, document({"a": times(1.0)}, times(0.4), case="y"), 0.05)[0] == ()
 
 
+OLD = {"fragmentation": {"reserved_bytes": 100, "largest_free_bytes": 10}, "segments": [1, 2], "floor_bytes": 0,
+       "timeline": {"index": [0, 7], "allocated_bytes": [5, 9], "reserved_bytes": []}, "settings": ""}  # fmt: skip
+NEW = {"fragmentation": {"reserved_bytes": 110, "largest_free_bytes": 90}, "segments": [1], "floor_bytes": 0,
+       "timeline": {"index": [0, 9], "allocated_bytes": [9, 5], "reserved_bytes": []}, "settings": ""}  # fmt: skip
+
+
 def test_allocator_numbers_that_grow_are_beyond_the_threshold():
-    old = {"fragmentation": {"reserved_bytes": 100, "largest_free_bytes": 10}, "segments": [1, 2],
-           "timeline": {"allocated_bytes": [5, 9], "reserved_bytes": []}, "floor_bytes": 0}  # fmt: skip
-    new = {"fragmentation": {"reserved_bytes": 110, "largest_free_bytes": 90}, "segments": [1],
-           "timeline": {"allocated_bytes": [9, 5], "reserved_bytes": []}, "floor_bytes": 0}  # fmt: skip
-    rows = {row.name: row for row in compare_alloc(old, new, 0.05)}
+    rows = {row.name: row for row in compare_alloc(OLD, NEW, 0.05)}
     assert [name for name, row in rows.items() if row.beyond_threshold] == ["reserved_bytes"]
     assert rows["reserved_bytes"].relative == pytest.approx(0.1)
     assert rows["peak_allocated_bytes"].relative == 0.0
     assert rows["floor_bytes"].relative is None
-    several = compare_alloc(
-        {"devices": [{"device": {"name": "g"}, **old}]}, {"devices": [{"device": {"name": "g"}, **new}]}, 0.5
-    )
-    assert several[0].name == "g.reserved_bytes"
-    assert not several[0].beyond_threshold
+    assert (rows["segments"].old, rows["segments"].new) == (2, 1)
+
+
+def test_devices_are_compared_by_their_place():
+    both = [{"devices": [{"device": {"name": "gpu"}, **report}] * 2} for report in (OLD, NEW)]
+    rows = compare_alloc(*both, 0.5)
+    assert [row.name for row in rows if row.name.endswith("reserved_bytes")] == [
+        "[0] gpu.reserved_bytes",
+        "[1] gpu.reserved_bytes",
+    ]
+    assert not any(row.beyond_threshold for row in rows)
+
+
+def test_a_replayed_history_tells_its_own_peaks_and_failures():
+    old, new = {"outcome": {"ooms": [], "peak_reserved_bytes": 5}}, {"outcome": {"ooms": [3], "peak_reserved_bytes": 5}}
+    rows = {row.name: row for row in compare_alloc({**OLD, **old}, {**OLD, **new}, 0.05)}
+    assert rows["ooms"].beyond_threshold
+    assert not rows["peak_reserved_bytes"].beyond_threshold
+    assert "peak_allocated_bytes" not in rows

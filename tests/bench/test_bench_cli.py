@@ -169,7 +169,9 @@ def test_compare_refuses_what_does_not_compare(tmp_path):
 
 
 def test_devices_tells_the_host_and_that_the_gpu_is_simulated():
-    rows = json.loads(call("devices", "--json").stdout)["report"]["devices"]
+    report = json.loads(call("devices", "--json").stdout)["report"]
+    rows = report["devices"]
+    assert {"name": "t4", "total_bytes": int(14.74 * 2**30)} in report["presets"]
     assert rows[0]["device"] == "cpu"
     assert rows[0]["total_bytes"] > 0
     assert rows[1]["device"] == "cuda:0"
