@@ -191,7 +191,7 @@ def _layer(op: dispatch.Operator, below: dispatch.Kernel) -> dispatch.Kernel:
 
     Written for speed: this may not cost more than the operator itself.
     """
-    state, name, only_simple, frame_at = _state, op.name, _SIMPLE.issuperset, sys._getframe
+    state, name, simple, frame_at = _state, op.name, _SIMPLE, sys._getframe
 
     def recorded(*args: Any, **kwargs: Any) -> Any:
         if state.copies is not None:
@@ -200,7 +200,12 @@ def _layer(op: dispatch.Operator, below: dispatch.Kernel) -> dispatch.Kernel:
         state.copies = copies
         try:
             arguments = args[1:]
-            if args and not kwargs and type(args[0]) is Tensor and only_simple(map(type, arguments)):
+            plain = bool(args) and not kwargs and type(args[0]) is Tensor
+            for value in arguments:
+                if type(value) not in simple and not (type(value) is tuple and simple.issuperset(map(type, value))):
+                    plain = False
+                    break
+            if plain:
                 inputs: tuple[TensorFacts, ...] = (facts_of(args[0]),)
                 out = below(*args)
             else:
@@ -253,7 +258,7 @@ def _tensors(values: Any) -> tuple[TensorFacts, ...]:
         for value in values:
             if type(value) is Tensor:
                 found.append(facts_of(value))
-            else:
+            elif type(value) is list or type(value) is tuple:
                 found += _tensors(value)
     return tuple(found)
 

@@ -43,6 +43,8 @@ def test_a_misspelt_name_is_guessed():
 def test_arithmetic_is_refused_and_is_not_there():
     with pytest.raises(UnsupportedError, match="memory layout"):
         st.zeros(1).matmul(st.zeros(1))
+    with pytest.raises(UnsupportedError, match="operator @"):
+        st.zeros(1) @ st.zeros(1)
     assert not hasattr(st, "softmax")
     assert not hasattr(st.zeros(1), "softmax")
 

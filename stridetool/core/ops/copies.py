@@ -136,6 +136,26 @@ def refuse_overlap(x: Tensor) -> None:
         raise TensorError(_OVERLAP)
 
 
+def refuse_partial_overlap(target: Tensor, source: Tensor, *, same_too: bool = False) -> None:
+    """Raise TensorError when reading and writing would meet, as torch does: for dense tensors of one storage only.
+
+    The very same elements on both sides are no obstacle, unless `same_too`.
+    """
+    if target is source or target._storage is not source._storage:
+        return
+    if not (target._layout.is_non_overlapping_and_dense() and source._layout.is_non_overlapping_and_dense()):
+        return
+    (low, high), (other_low, other_high) = (
+        [edge * x._dtype.itemsize for edge in x._layout.reach()] for x in (target, source)
+    )
+    same = (low, high) == (other_low, other_high) and target._layout.strides == source._layout.strides
+    if (same_too or not same) and low < other_high and other_low < high:
+        raise TensorError(
+            "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single "
+            "memory location. Please clone() the tensor before performing the operation."
+        )
+
+
 def _refuse_broadcast_of_output(sizes: Sequence[int], source: Sequence[int]) -> None:
     together = broadcast_sizes(sizes, source)
     if together != tuple(sizes):
@@ -147,6 +167,7 @@ def copy_(self: Tensor, src: Tensor, non_blocking: bool = False) -> Tensor:
     """Write the values of `src`, broadcast and converted, into this tensor."""
     refuse_overlap(self)
     _refuse_broadcast_of_output(self._layout.sizes, src._layout.sizes)
+    refuse_partial_overlap(self, src)
     bump(self)
     if src is not self:
         copy_elements(self, view_of(src, src._layout.expand(self._layout.sizes)))

@@ -14,7 +14,7 @@ from stridetool.core.dtype import DType, bool_, int64, promote_types
 from stridetool.core.elements import copy_elements, read, strided, writable, write
 from stridetool.core.iteration import broadcast_sizes, common_device, iteration_strides
 from stridetool.core.layout import Layout
-from stridetool.core.ops.copies import refuse_overlap, to
+from stridetool.core.ops.copies import refuse_overlap, refuse_partial_overlap, to
 from stridetool.core.ops.factories import empty_tensor, fill
 from stridetool.core.options import get_default_dtype, infer_dtype
 from stridetool.core.shapes import wrap_unique_dims
@@ -89,6 +89,8 @@ def _arithmetic(name: str, grad: GradName, ufunc: np.ufunc, *, true_division: bo
 
     def in_place(self: Tensor, other: Any) -> Tensor:
         refuse_overlap(self)
+        if isinstance(other, Tensor):
+            refuse_partial_overlap(self, other)
         if self._layout.overlap_code() and self._layout.has_internal_overlap() and _repeatedly(self, other, ufunc):
             return self
         result = forward(self, other)

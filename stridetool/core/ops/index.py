@@ -12,7 +12,7 @@ from stridetool.core.dtype import int64
 from stridetool.core.elements import copy_elements
 from stridetool.core.layout import Layout
 from stridetool.core.ops.advanced import gather, scatter
-from stridetool.core.ops.copies import refuse_overlap
+from stridetool.core.ops.copies import refuse_overlap, refuse_partial_overlap
 from stridetool.core.ops.factories import fill, tensor
 from stridetool.core.ops.views import alias, select, slice_, unsqueeze
 from stridetool.core.tensor import Tensor, bump, view_of
@@ -195,6 +195,8 @@ def setitem_(self: Tensor, key: Any, value: Any) -> None:
     if advanced:
         bump(self)
         part, tensors = _split_advanced(self.detach(), items)
+        if isinstance(value, Tensor):
+            refuse_partial_overlap(part, value, same_too=True)
         scatter(part, tensors, value if isinstance(value, Tensor) else tensor(value, dtype=self._dtype))
     else:
         part = view_of(self, basic_layout(self._layout, items))
@@ -219,5 +221,6 @@ def _assign(part: Tensor, value: Tensor) -> None:
         layout = Layout(layout.sizes[1:], layout.strides[1:], layout.offset)
     refuse_overlap(part)
     source = view_of(value, layout.expand(part._layout.sizes))
+    refuse_partial_overlap(part, value)
     bump(part)
     copy_elements(part, source)

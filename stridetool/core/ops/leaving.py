@@ -7,11 +7,12 @@ from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 from stridetool.core import autograd, elements
+from stridetool.core.drivers.device import Device
 from stridetool.core.dtype import DTYPES
 from stridetool.core.layout import Layout
-from stridetool.core.storage import Storage
+from stridetool.core.storage import Storage, storage_of
 from stridetool.core.tensor import Tensor, bump, make_tensor
-from stridetool.errors import ArgumentTypeError, ArgumentValueError, TensorError
+from stridetool.errors import ArgumentTypeError, ArgumentValueError, TensorError, UnsupportedError
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -136,11 +137,40 @@ def _copy(self: Tensor) -> Tensor:
 
 @_method("__reduce_ex__")
 def _reduce(self: Tensor, protocol: Any) -> Any:
-    """As torch pickles: the whole storage, the layout, the type."""
-    return _restore, (self._storage, self._layout, self._dtype.name, self._bits, self.requires_grad)
+    """As torch pickles: the whole storage (once for each tensor, even if they share it), the layout, the type."""
+    storage = self._storage
+    held = bytes(storage), storage.device, storage.nbytes()
+    return _restore, (held, self._layout, self._dtype.name, self._bits, self.requires_grad)
 
 
-def _restore(storage: Storage, layout: Layout, dtype: str, bits: int, requires_grad: bool) -> Tensor:
-    out = make_tensor(storage, layout, DTYPES[dtype])
+def _restore(held: tuple[bytes, Device, int], layout: Layout, dtype: str, bits: int, requires_grad: bool) -> Tensor:
+    out = make_tensor(storage_of(*held), layout, DTYPES[dtype])
     out._bits = bits
     return autograd.set_requires_grad(out, requires_grad)
+
+
+def _refuse(sign: str) -> Callable[..., Any]:
+    def refused(*_: Any) -> Any:
+        raise UnsupportedError(
+            f"the operator {sign} on tensors is not supported: this library is about memory layout, not about arithmetic",
+            hint="compute in NumPy: x.numpy()",
+        )
+
+    return refused
+
+
+_REFUSED = {
+    "@": ("matmul", "rmatmul"),
+    "//": ("floordiv", "rfloordiv"),
+    "%": ("mod", "rmod"),
+    "&": ("and", "rand"),
+    "|": ("or", "ror"),
+    "^": ("xor", "rxor"),
+    "<<": ("lshift", "rlshift"),
+    ">>": ("rshift", "rrshift"),
+    "~": ("invert",),
+    "abs()": ("abs",),
+}
+for _sign, _names in _REFUSED.items():
+    for _name in _names:
+        setattr(Tensor, f"__{_name}__", _refuse(_sign))
