@@ -1,7 +1,6 @@
 """An inert pickle machine: it builds records of what a pickle would make, and neither imports nor calls anything.
 
-Globals become `Global`, whatever a pickle would call or instantiate becomes `Made`, dicts become lists of pairs (no
-key is hashed), persistent references stay references. All opcodes of protocols 0 to 5 are taken that need no
+What it builds is in `pickle_records.py`. All opcodes of protocols 0 to 5 are taken that need no
 registry and no buffers from outside. The work is bounded by a budget of steps, in which an opcode that allocates
 counts for several, so that time and memory are bounded with it.
 """
@@ -13,61 +12,13 @@ from collections.abc import Callable
 from typing import Any
 
 from stridetool.errors import InputError
+from stridetool.sources.pickle_records import Dict, Global, Made, Persistent, entries
 from stridetool.sources.pickle_scan import INTEGER_BYTES, OPCODES, IncompleteError, line_end
 
 BUDGET = 4_000_000  # steps of any pickle; a tensor of a checkpoint takes about 100
 BUDGET_PER_RECORD = 200
 MAX_BUDGET = 16_000_000
 _ALLOCATION, _NAME, _REFERENCE = 4, 8, 32
-_MAX_KEY_DEPTH = 4
-
-
-class Global:
-    """A module and a name in it."""
-
-    __slots__ = ("module", "name")
-
-    def __init__(self, module: str, name: str) -> None:
-        self.module, self.name = module, name
-
-    @property
-    def path(self) -> str:
-        return f"{self.module}.{self.name}"
-
-
-class Dict:
-    """A dict: its entries in order, with keys that stand twice."""
-
-    __slots__ = ("pairs",)
-
-    def __init__(self, pairs: list[tuple[Any, Any]]) -> None:
-        self.pairs = pairs
-
-
-class Made:
-    """What a pickle would make by calling or instantiating `function`: arguments, state, and what is put into it."""
-
-    __slots__ = ("args", "function", "items", "pairs", "state")
-
-    def __init__(self, function: Any, args: Any) -> None:
-        self.function, self.args = function, args
-        self.state: Any = None
-        self.items: list[Any] = []
-        self.pairs: list[tuple[Any, Any]] = []
-
-    @property
-    def path(self) -> str:
-        """`module.name` of what is called, or "" where that is no global."""
-        return self.function.path if isinstance(self.function, Global) else ""
-
-
-class Persistent:
-    """A reference to something beside the pickle."""
-
-    __slots__ = ("id",)
-
-    def __init__(self, id: Any) -> None:
-        self.id = id
 
 
 class Machine:
@@ -223,29 +174,11 @@ class Machine:
         target = self._stack[-1]
         if not isinstance(target, Dict | Made):
             raise InputError("SETITEMS on something that is no dict")
-        target.pairs.extend(_pairs(flat))
+        target.pairs.extend(entries(flat))
 
     def _set_item(self, _: bytes) -> None:
         value, key = self._stack.pop(), self._stack.pop()
         self._set_items([key, value])
-
-
-def _pairs(flat: list[Any]) -> list[tuple[Any, Any]]:
-    if len(flat) % 2:
-        raise InputError("a dict with a key and no value")
-    for key in flat[::2]:
-        _check_key(key, 0)
-    return list(zip(flat[::2], flat[1::2], strict=True))
-
-
-def _check_key(key: Any, depth: int) -> None:
-    if isinstance(key, list | Dict | bytearray):
-        raise InputError("a dict key that cannot be hashed")
-    if isinstance(key, tuple):
-        if depth > _MAX_KEY_DEPTH:
-            raise InputError("a dict key of deeply nested tuples")
-        for item in key:
-            _check_key(item, depth + 1)
 
 
 def _line(argument: bytes) -> str:
@@ -345,7 +278,7 @@ _HEAVY: dict[str, Handler] = {
     "LIST": _collect(lambda items: items),
     "TUPLE": _collect(tuple),
     "FROZENSET": _collect(tuple),
-    "DICT": _collect(lambda items: Dict(_pairs(items))),
+    "DICT": _collect(lambda items: Dict(entries(items))),
     "TUPLE1": _top(1),
     "TUPLE2": _top(2),
     "TUPLE3": _top(3),

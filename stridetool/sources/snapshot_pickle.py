@@ -23,7 +23,8 @@ from contextlib import contextmanager
 from typing import Any, NoReturn
 
 from stridetool.errors import InputError
-from stridetool.sources.pickle_machine import MAX_BUDGET, Dict, Global, Machine, Made, Persistent
+from stridetool.sources.pickle_machine import MAX_BUDGET, Machine
+from stridetool.sources.pickle_records import Dict, Global, Made, Persistent
 from stridetool.sources.pickle_scan import ALL_OPCODES, CODES, OPCODES, argument_end, scan
 
 _FIXED = (

@@ -10,7 +10,7 @@ from typing import Any
 from stridetool.core.tensor_file import FileStorage, Note, Region, TensorFile
 from stridetool.errors import InputError
 from stridetool.sources.file_bytes import Bytes
-from stridetool.sources.pickle_machine import Dict
+from stridetool.sources.pickle_records import Dict
 from stridetool.sources.torch_pickle import PickleStream, described, placed
 from stridetool.sources.torch_storages import StorageClaim
 from stridetool.sources.torch_types import itemsize

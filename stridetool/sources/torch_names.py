@@ -10,7 +10,7 @@ from typing import Any
 
 from stridetool.core.tensor_file import FileTensor
 from stridetool.errors import InputError
-from stridetool.sources.pickle_machine import Dict, Made
+from stridetool.sources.pickle_records import Dict, Made
 from stridetool.sources.torch_storages import MAX_BYTES, StorageClaims
 from stridetool.sources.torch_tensors import call_path, rebuild
 

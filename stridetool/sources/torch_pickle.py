@@ -10,7 +10,8 @@ import msgspec
 from stridetool.core.tensor_file import FileStorage, FileTensor, Note
 from stridetool.errors import InputError
 from stridetool.sources.file_bytes import Bytes
-from stridetool.sources.pickle_machine import BUDGET, MAX_BUDGET, Global, Machine
+from stridetool.sources.pickle_machine import BUDGET, MAX_BUDGET, Machine
+from stridetool.sources.pickle_records import Global
 from stridetool.sources.pickle_scan import IncompleteError
 from stridetool.sources.torch_names import tensors_of
 from stridetool.sources.torch_storages import StorageClaim, StorageClaims

@@ -9,7 +9,7 @@ import msgspec
 
 from stridetool.core.tensor_file import Note
 from stridetool.errors import InputError
-from stridetool.sources.pickle_machine import Global, Persistent
+from stridetool.sources.pickle_records import Global, Persistent
 from stridetool.sources.torch_types import dtype_of_storage, is_known_location, itemsize
 
 MAX_BYTES = (1 << 63) - 1

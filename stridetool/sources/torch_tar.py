@@ -13,7 +13,7 @@ from stridetool.core.tensor_file import FileStorage, FileTensor, Note, Region, T
 from stridetool.errors import InputError
 from stridetool.sources.detect import is_tar
 from stridetool.sources.file_bytes import Bytes, Part
-from stridetool.sources.pickle_machine import Global
+from stridetool.sources.pickle_records import Global
 from stridetool.sources.torch_pickle import PickleStream, global_notes, placed
 from stridetool.sources.torch_storages import MAX_BYTES, StorageClaim
 from stridetool.sources.torch_types import dtype_of_storage, itemsize

@@ -11,7 +11,7 @@ import msgspec
 from stridetool.core.layout import Layout
 from stridetool.core.tensor_file import FileTensor
 from stridetool.errors import InputError
-from stridetool.sources.pickle_machine import Dict, Global, Made
+from stridetool.sources.pickle_records import Dict, Global, Made
 from stridetool.sources.torch_storages import MAX_BYTES, StorageClaims, referenced_class
 from stridetool.sources.torch_types import dtype_of_global, itemsize
 
