@@ -39,7 +39,7 @@ def _numbers(report: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
         return
     yield from _integers(report.get("fragmentation") or {})
     yield from _integers({name: value for name, value in report.items() if name.endswith("_bytes")})
-    outcome = report.get("outcome") or _peaks(report.get("timeline") or {})
+    outcome: dict[str, Any] = report.get("outcome") or _peaks(report.get("timeline") or {})
     yield from _integers({**outcome, "ooms": len(outcome["ooms"])} if "ooms" in outcome else outcome)
     if "segments" in report:
         yield "segments", len(report["segments"])

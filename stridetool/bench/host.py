@@ -76,8 +76,11 @@ class HostBackend:
         found = []
         if machine.throttle_count() > self._throttled:
             found.append(_THROTTLED)
-        if settings.threads > machine.usable_cpus():
-            found.append(_few_cpus(settings.threads))
+        usable = machine.usable_cpus()
+        if settings.threads > usable:
+            found.append(_few_cpus(settings.threads, usable))
+        elif usable == 1:
+            found.append(_ONE_CPU)
         facts = self.facts()
         if facts.get("huge_pages") == "never":
             found.append(_NO_HUGE_PAGES)
@@ -129,8 +132,15 @@ _LARGE_CACHE = Finding(
 )
 
 
-def _few_cpus(threads: int) -> Finding:
-    usable = machine.usable_cpus()
+_ONE_CPU = Finding(
+    code="one-processor",
+    severity="info",
+    message="only one processor is available: copies on several threads cannot be timed, and other work interrupts",
+    hint="give the process more processors (taskset, container limits)",
+)
+
+
+def _few_cpus(threads: int, usable: int) -> Finding:
     return Finding(
         code="few-processors",
         severity="warning",

@@ -89,6 +89,32 @@ def test_a_case_that_memory_does_not_hold_is_refused():
         HostBackend().check(make_case("huge", Layout((2, 2), (1 << 45, 1))))
 
 
+@pytest.mark.parametrize(
+    ("usable", "threads", "facts", "mode", "codes"),
+    [
+        (2, 1, {}, "hot", []),
+        (1, 1, {}, "hot", ["one-processor"]),
+        (1, 2, {}, "hot", ["few-processors"]),
+        (2, 1, {"huge_pages": "never", "governor": "powersave"}, "hot", ["no-huge-pages", "clock-governor"]),
+        (2, 1, {"huge_pages": "madvise", "governor": "performance"}, "cold", ["cache-not-emptied"]),
+    ],
+)
+def test_the_host_says_what_makes_times_unsure(usable, threads, facts, mode, codes, monkeypatch):
+    monkeypatch.setattr("stridetool.bench.machine.usable_cpus", lambda: usable)
+    monkeypatch.setattr("stridetool.bench.machine.host_facts", lambda: facts)
+    monkeypatch.setattr("stridetool.bench.machine.last_level_bytes", lambda: 1 << 30)
+    found = HostBackend().findings(Settings(threads=threads, mode=mode))
+    assert [finding.code for finding in found] == codes
+    assert all(finding.hint for finding in found)
+
+
+def test_throttling_during_the_run_is_found(monkeypatch):
+    counts = iter((5, 9))
+    monkeypatch.setattr("stridetool.bench.machine.throttle_count", lambda: next(counts))
+    monkeypatch.setattr("stridetool.bench.machine.host_facts", dict)
+    assert "throttled" in [finding.code for finding in HostBackend().findings(Settings())]
+
+
 class FakeBackend:
     """Kernels whose samples are given; the peak takes 1 ms."""
 
