@@ -152,7 +152,7 @@ def _restore(held: tuple[bytes, Device, int], layout: Layout, dtype: str, bits: 
 def _refuse(sign: str) -> Callable[..., Any]:
     def refused(*_: Any) -> Any:
         raise UnsupportedError(
-            f"the operator {sign} on tensors is not supported: this library is about memory layout, not about arithmetic",
+            f"the operator {sign} on tensors is not supported: this library is about memory layout, not arithmetic",
             hint="compute in NumPy: x.numpy()",
         )
 
