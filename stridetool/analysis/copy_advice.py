@@ -152,6 +152,8 @@ def _changes(src: Layout, now: Walk, itemsize: int, unit: int, machine: Machine)
         yield from _padded(src, now, itemsize, machine)
     if now.amplification >= 1.5 or now.plan.kind == "strided":
         yield _stored_apart(src, now)
+    elif unit == itemsize and src.is_non_overlapping_and_dense():
+        yield _made_in_order(src)
 
 
 def _same_order(src: Layout, itemsize: int, machine: Machine) -> Iterator[LayoutChange]:
@@ -198,6 +200,22 @@ def _stored_apart(src: Layout, now: Walk) -> LayoutChange:
         changes="source",
         text=f"store this part by itself, contiguous, where it is made (now it lies {why}): copying it, "
         "or using it as it is, then reads one run",
+        sizes=src.sizes,
+        strides=strides,
+    )
+
+
+def _made_in_order(src: Layout) -> LayoutChange:
+    """The source written in the order of the result by whoever makes it."""
+    strides = Layout.contiguous(src.sizes).strides
+    nhwc = {4: (0, 3, 1, 2), 5: (0, 4, 1, 2, 3)}.get(src.ndim)
+    is_images = nhwc is not None and src.permute(nhwc).is_contiguous()
+    name = "channels_last" if src.ndim == 4 else "channels_last_3d"
+    how = f" (torch: make it with memory_format=torch.{name})" if is_images else ""
+    return LayoutChange(
+        changes="source",
+        text=f"write the source in the order of the result where it is made{how}: this view of it is then contiguous, "
+        "and there is nothing to copy",
         sizes=src.sizes,
         strides=strides,
     )
