@@ -8,13 +8,15 @@ from typing import Any
 from stridetool.core import dispatch
 from stridetool.core.autograd import refuse_leaf
 from stridetool.core.dispatch import operator
+from stridetool.core.elements import copy_elements
 from stridetool.core.layout import Layout
 from stridetool.core.ops.arguments import ints
+from stridetool.core.ops.copies import clone
 from stridetool.core.ops.views import strided_layout
 from stridetool.core.options import preserve_format
 from stridetool.core.shapes import checked_numel
 from stridetool.core.storage import Storage, TypedStorage, empty_storage
-from stridetool.core.tensor import Tensor, bump
+from stridetool.core.tensor import Tensor, bump, view_of
 from stridetool.errors import TensorError
 
 
@@ -58,8 +60,16 @@ def _squeeze_name(args: Sequence[Any]) -> str:
 
 @operator(grad=_squeeze_name)
 def squeeze_(self: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:
-    """`squeeze` in place."""
-    return _become(self, self._layout.squeeze(dim))
+    """`squeeze` in place. With a conj or neg bit and a dimension named, torch writes the values anew in C order."""
+    layout = self._layout.squeeze(dim)
+    if dim is None or not self._bits or layout.sizes == self._layout.sizes:
+        return _become(self, layout)
+    copy = clone(self)
+    fresh = Layout(layout.sizes, Layout.contiguous(layout.sizes).strides, layout.offset)
+    grow(self._storage, fresh, self._dtype.itemsize)
+    _become(self, fresh)
+    copy_elements(self, view_of(copy, copy._layout.squeeze(dim)))
+    return self
 
 
 @operator(grad="UnsqueezeBackward1")
