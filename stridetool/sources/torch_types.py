@@ -66,6 +66,11 @@ _DANGEROUS = frozenset(
         *("inspect", "threading", "_thread", "signal", "gc", "atexit"),
     )
 )
+# Types of Python itself: refused by weights_only, but calling them makes a value and nothing else.
+_PLAIN_TYPES = frozenset(
+    ("list", "dict", "tuple", "set", "frozenset", "int", "long", "float", "str", "unicode", "bool", "bytes")
+    + ("bytearray", "complex", "object", "slice", "range")
+)
 _DANGEROUS_IN_TORCH = ("torch.hub", "torch.utils", "torch.jit", "torch._dynamo", "torch._inductor", "torch.load")
 
 _LOCATION = re.compile(r"(cpu|meta|(cuda|xpu|hpu|mps|mtia|npu|mlu|xla|ipu|maia|privateuseone)(:\d{1,5})?)")
@@ -105,6 +110,9 @@ def is_harmless(path: str) -> bool:
 
 def is_dangerous(path: str) -> bool:
     """Whether the global is of a module made to run code, or to reach files and networks."""
+    module, _, name = path.rpartition(".")
+    if module in ("builtins", "__builtin__") and name in _PLAIN_TYPES:
+        return False
     return path.partition(".")[0] in _DANGEROUS or path.startswith(_DANGEROUS_IN_TORCH)
 
 

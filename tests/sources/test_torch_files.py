@@ -293,3 +293,14 @@ def test_tricks_with_archives(name, tmp_path: Path):
     found = open_tensor_file(str(path))
     assert [t.name for t in found.tensors] == ["a"]
     assert code in {note.code for note in found.notes}
+
+
+def test_how_bad_a_global_is(tmp_path: Path):
+    from collections import defaultdict
+
+    path = tmp_path / "globals.pt"
+    torch.save({"d": defaultdict(list, k=[torch.zeros(1)]), "b": print}, path)
+    found = open_tensor_file(str(path))
+    assert [t.name for t in found.tensors] == ["d.k[0]"]
+    severities = {note.where.partition(".")[2]: note.severity for note in found.notes}
+    assert severities == {"defaultdict": "warning", "list": "warning", "print": "error"}
