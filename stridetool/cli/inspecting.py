@@ -90,7 +90,8 @@ def _parts(request: Inspection, where: Output, cells: int, stack: ExitStack) -> 
     first_storage = 0
     if files:
         part = _file_part(files, request, cells)
-        first_storage = len(part.report.storages)
+        # Of files only some storages may be listed, under the numbers that they have among all.
+        first_storage = max((int(row.id[1:]) + 1 for row in part.report.storages), default=0)
         yield part
     scripts: list[Target | None] = [target for target in targets if target.is_script]
     for script in scripts or ([None] if request.expressions else []):
@@ -198,7 +199,7 @@ def _text(document: Envelope[InspectReport], request: Inspection, where: Output)
     from stridetool.render.blocks import ascii_blocks
     from stridetool.render.inspect_text import inspect_blocks
 
-    blocks = inspect_blocks(document, width=terminal_width())
+    blocks = inspect_blocks(document, width=terminal_width(), details=bool(request.tensors))
     if request.ascii_only:
         blocks = ascii_blocks(blocks)
     return text_of("stride-tool inspect", blocks, where)

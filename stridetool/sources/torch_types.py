@@ -68,8 +68,10 @@ _DANGEROUS = frozenset(
 )
 # Types of Python itself: refused by weights_only, but calling them makes a value and nothing else.
 _PLAIN_TYPES = frozenset(
-    ("list", "dict", "tuple", "set", "frozenset", "int", "long", "float", "str", "unicode", "bool", "bytes")
-    + ("bytearray", "complex", "object", "slice", "range")
+    (
+        *("list", "dict", "tuple", "set", "frozenset", "int", "long", "float", "complex", "bool", "str", "unicode"),
+        *("bytes", "bytearray", "object", "slice", "range"),
+    )
 )
 _DANGEROUS_IN_TORCH = ("torch.hub", "torch.utils", "torch.jit", "torch._dynamo", "torch._inductor", "torch.load")
 
