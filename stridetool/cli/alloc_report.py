@@ -70,7 +70,7 @@ def alloc_report(
     from stridetool.cli.allocating import Request, run_alloc_report
     from stridetool.cli.output import Output
 
-    formats = ("ndjson",) if events else ("text", "json", "html")
+    formats = ("ndjson",) if events else ("text", "json", "svg", "html", "perfetto")
     where = Output.choose(formats, json=json and not events, format=format, path=output, force=force, color=color)
     run_alloc_report(
         Request(

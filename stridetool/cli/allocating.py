@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
@@ -12,6 +12,7 @@ import typer
 
 from stridetool.analysis.alloc_findings import outliers, repaired_finding, report_findings, settings_findings
 from stridetool.analysis.conditions import Conditions
+from stridetool.cli.allocation_films import PICTURES, Filmed, filmed_parts, shown
 from stridetool.cli.allocation_parts import Part, parts_of
 from stridetool.cli.allocation_request import Request, conditions_of
 from stridetool.cli.allocation_targets import AllocationTarget, open_targets
@@ -34,10 +35,14 @@ def run_alloc_report(request: Request, where: Output) -> None:
                 raise UsageError("--events is for one target")
             where.write(_event_lines(targets[0], request, conditions))
             return
-        parts = [part for target in targets for part in parts_of(target, request, conditions, None)]
-        parts = [_tried(part, request) for part in parts]
+        if where.format in PICTURES:
+            filmed = [filmed for target in targets for filmed in filmed_parts(target, request, conditions)]
+        else:
+            filmed = [(part, None) for target in targets for part in parts_of(target, request, conditions, None)]
+        filmed = [(_tried(part, request), film) for part, film in filmed]
+    parts = [part for part, _ in filmed]
     document = _document(parts, request, conditions)
-    where.write(_text(document, where))
+    where.write(_pictures(document, filmed, where) if where.format in PICTURES else _text(document, where))
     failures = [part.failure for part in parts if part.failure is not None]
     for message, hint in failures:
         say_error(message, hint)
@@ -106,6 +111,18 @@ def _event_lines(target: AllocationTarget, request: Request, conditions: Conditi
     parts = [_tried(part, request) for part in parts]
     document = msgspec.to_builtins(_document(parts, request, conditions))
     yield encode({"type": "summary", **document}).decode() + "\n"
+
+
+def _pictures(document: Envelope[AllocReport], filmed: Sequence[Filmed], where: Output) -> Iterable[str]:
+    """The document as a drawing or a page, or the histories for a trace viewer."""
+    if where.format == "perfetto":
+        from stridetool.render.perfetto import trace_events
+
+        return trace_events(film for _, film in filmed if film is not None)
+    from stridetool.render.alloc_page import alloc_page, alloc_svg
+
+    drawn = [one for part, film in filmed for one in shown(part, film)]
+    return alloc_svg(drawn) if where.format == "svg" else alloc_page(document, drawn)
 
 
 def _text(document: Envelope[AllocReport], where: Output) -> Iterable[str]:

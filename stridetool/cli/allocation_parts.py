@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from stridetool.analysis.alloc_findings import recording_findings
@@ -25,7 +25,8 @@ _MEMORY = "CUDA out of memory"
 class Part:
     """One report, what the tries of other settings start from, and what is to be said of it.
 
-    `expandable` is False where the recording shows that expandable segments are not to be had (Windows).
+    `expandable` is False where the recording shows that expandable segments are not to be had (Windows); `sites[i]`
+    is the place in a script that asked for event i.
     """
 
     report: DeviceReport | MessageReport
@@ -33,6 +34,7 @@ class Part:
     findings: tuple[Finding, ...] = ()
     failure: tuple[str, str | None] | None = None
     expandable: bool = True
+    sites: Sequence[str] = ()
 
 
 def parts_of(target: AllocationTarget, request: Request, conditions: Conditions, emit: Emit | None) -> Iterator[Part]:
@@ -105,4 +107,4 @@ def _script_parts(
             yield Part(direct_report(source, trace.events, trace.sites, top=rows), None, (), failure)
             continue
         done = trace_report(source, trace.events, conditions, at=request.at, top=rows, emit=emit, names=trace.sites)
-        yield Part(done.report, Case(done.program, conditions), (), failure)
+        yield Part(done.report, Case(done.program, conditions), (), failure, sites=trace.sites)

@@ -1,0 +1,45 @@
+"""What the pictures of `alloc-report` need beyond its report: each device's history, and other settings' courses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from stridetool.analysis.conditions import Conditions
+from stridetool.analysis.film import courses, film_of_case, film_of_recording
+from stridetool.cli.allocation_parts import Part, parts_of
+from stridetool.cli.allocation_request import Request
+from stridetool.cli.allocation_targets import AllocationTarget
+from stridetool.core.memory.recorded import Recording
+from stridetool.render.alloc_page import Shown
+from stridetool.report.alloc import DeviceReport
+from stridetool.report.film import Film
+
+PICTURES = ("svg", "html", "perfetto")
+
+
+Filmed = tuple[Part, Film | None]
+
+
+def filmed_parts(target: AllocationTarget, request: Request, conditions: Conditions) -> Iterator[Filmed]:
+    """The parts of one target, each with its history where it has one."""
+    allocated: list[int] = []  # after each entry, device by device
+    parts = list(parts_of(target, request, conditions, lambda line: allocated.append(line.allocated_bytes)))
+    for number, part in enumerate(parts):
+        yield part, _film(target, number, part, allocated)
+
+
+def shown(part: Part, film: Film | None) -> Iterator[Shown]:
+    """What is drawn of a part; nothing of a message."""
+    if isinstance(part.report, DeviceReport):
+        yield Shown(part.report, film, courses(part.case, part.report) if part.case is not None else ())
+
+
+def _film(target: AllocationTarget, number: int, part: Part, allocated: Sequence[int]) -> Film | None:
+    if not isinstance(part.report, DeviceReport):
+        return None
+    if isinstance(target.content, Recording):
+        devices = target.content.devices
+        first = sum(len(device.history) for device in devices[:number])
+        device = devices[number]
+        return film_of_recording(device, part.report, allocated[first : first + len(device.history)])
+    return film_of_case(part.case, part.report, part.sites) if part.case is not None else None
