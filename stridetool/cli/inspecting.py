@@ -199,7 +199,7 @@ def _text(document: Envelope[InspectReport], request: Inspection, where: Output)
     from stridetool.render.blocks import ascii_blocks
     from stridetool.render.inspect_text import inspect_blocks
 
-    blocks = inspect_blocks(document, width=terminal_width())
+    blocks = inspect_blocks(document, width=terminal_width(), details=bool(request.tensors))
     if request.ascii_only:
         blocks = ascii_blocks(blocks)
     return text_of("stride-tool inspect", blocks, where)

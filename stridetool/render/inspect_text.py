@@ -25,12 +25,17 @@ MAX_FILES = 4
 _LABEL = 10
 
 
-def inspect_blocks(document: Envelope[InspectReport], *, width: int = 100, pictures: bool = True) -> Iterator[Block]:
+def inspect_blocks(
+    document: Envelope[InspectReport], *, width: int = 100, pictures: bool = True, details: bool = False
+) -> Iterator[Block]:
     """The whole report. Long tables stream; pictures are drawn for the first storages and tensors only.
 
-    Pictures fit into `width` columns; without `pictures` (a page that has better ones) there are none.
+    Pictures fit into `width` columns; without `pictures` (a page that has better ones) there are none. `details`
+    adds how threads would touch the tensors, who takes them as they are, and what each operation did to the order;
+    a report on a single tensor has them always.
     """
     report = document.report
+    details = details or len(report.tensors) == 1
     yield _summary(report)
     if report.tensors:
         yield Heading("tensors")
@@ -43,12 +48,17 @@ def inspect_blocks(document: Envelope[InspectReport], *, width: int = 100, pictu
     yield from file_blocks(report.files)
     if pictures:
         yield from _order_in_memory(report, width)
+    if pictures and details:
         yield from access_blocks(report, worth_a_grid(report.tensors), width)
-    yield from consumer_blocks(report.tensors)
+    if details or not pictures:
+        yield from consumer_blocks(report.tensors)
     yield from operation_blocks(report)
-    if pictures:
+    if pictures and details:
         yield from _changes(report, width)
     yield from finding_blocks(document.findings)
+    if report.tensors and not details and pictures:
+        more = "--tensor NAME: its offsets, how threads would touch it, and who takes it as it is"
+        yield Picture([(("", ""),), ((more, "muted"),)])
 
 
 def _order_in_memory(report: InspectReport, width: int) -> Iterator[Block]:

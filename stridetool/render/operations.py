@@ -49,7 +49,9 @@ def call_text(operation: OperationRow) -> str:
     """`narrow(x, 0, 0, 2)`, and `x[0, 1:3]` for an index."""
     if operation.op in ("__getitem__", "__setitem__") and operation.inputs:
         value = " = …" if operation.op == "__setitem__" else ""
-        return f"{operation.inputs[0]}[{', '.join((*operation.inputs[1:2], *operation.arguments[:1]))}]{value}"
+        index = ", ".join((*operation.inputs[1:2], *operation.arguments[:1]))
+        items = index[1:-1] if index.startswith("(") and index.endswith(")") else index
+        return f"{operation.inputs[0]}[{items}]{value}"
     return f"{operation.op}({', '.join((*operation.inputs, *operation.arguments))})"
 
 

@@ -26,7 +26,6 @@ ANSWERS = {
     "L05": ["reshape copied 96 B", "writes to y do not reach x"],
     "L09": ["has the channels_last flag, but torch treats it as contiguous_format", "stride[0] = 3"],
     "L11": ["a is both contiguous and channels_last", "treats it as contiguous_format", "b is both"],
-    "L17": ["plain pickle writes the storage once per tensor"],
     "L19": ["A, B share storage", "keep A; B can be taken from it again"],
     "L23": ["negative stride", ".copy()", "ascontiguousarray changes nothing"],
     "L27": ["needs (672, 3, 1)"],

@@ -20,7 +20,7 @@ def cells(width):
 
 
 def pictures(width, *, ascii_only=False):
-    blocks = inspect_blocks(document(cells(width)), width=width)
+    blocks = inspect_blocks(document(cells(width)), width=width, details=True)
     return [block for block in (ascii_blocks(blocks) if ascii_only else blocks) if isinstance(block, Picture)]
 
 
