@@ -54,7 +54,8 @@ def film_text(film: Film) -> str:
 def _columns(film: Film, base: int) -> dict[str, bytes]:
     kinds, steps, ends, segments = array("Q"), array("Q"), array("Q"), array("Q")
     ordinal_of = {block.address: -1 - number for number, block in enumerate(film.blocks)}
-    made, last, last_segment, last_end = 0, base, base, -1
+    made, last, last_segment = 0, base, base
+    last_end: int | None = None
     for action, address, size, stream, kind in zip(
         film.actions, film.addresses, film.sizes, film.streams, film.kinds, strict=True
     ):
@@ -65,10 +66,10 @@ def _columns(film: Film, base: int) -> dict[str, bytes]:
             ordinal_of[address] = made
             made += 1
         elif action in (FREE_REQUESTED, FREE_COMPLETED):
-            # 0: the address of the entry before that ended something; 1: unknown; else how many allocations ago, + 2
+            # 0: what the last free ended or began to end; 1: unknown; else how many allocations ago, plus 2
             ordinal = ordinal_of.get(address)
-            ends.append(0 if address == last_end else 1 if ordinal is None else made - ordinal + 2)
-            last_end = address
+            ends.append(1 if ordinal is None else 0 if ordinal == last_end else made - ordinal + 2)
+            last_end = ordinal
         elif action in _SEGMENTS:
             segments.extend((_zigzag(address - last_segment), max(size, 0), max(stream, 0)))
             last_segment = address

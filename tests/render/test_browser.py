@@ -2,6 +2,7 @@
 
 import pytest
 from browser import CHROMIUM, Browser
+from filmed import NAMES, page, recorded_blocks, recorded_segments
 from pictured import document
 
 from stridetool.render.inspect_page import inspect_page
@@ -64,3 +65,90 @@ def test_the_keys_walk_through_a_grid(layout_page):
 def test_a_name_is_never_markup(layout_page):
     assert layout_page.run("document.scripts.length") == 1
     assert layout_page.run("document.body.textContent.includes('<script>alert(1)</script>')")
+
+
+_END = """Film.read(document.querySelector('section.film script').textContent).then((film) => {
+  const { live, segments } = film.state(film.entries);
+  const asked = (block) => film.kinds[film.kindOf[block]][0];
+  return {
+    blocks: [...live].map(([block, waits]) => [film.hex(film.addressOf[block]), asked(block), waits]),
+    segments: [...segments.values()].map((row) => [film.hex(row.address), row.size, row.stream]),
+  };
+})"""
+
+
+@pytest.fixture(params=NAMES)
+def film_page(request, quiet, tmp_path):
+    path = tmp_path / "film.html"
+    path.write_text(page(request.param), encoding="utf-8")
+    quiet.open(path)
+    quiet.wait("document.querySelector('section.film').dataset.ready")
+    return request.param, quiet
+
+
+def test_the_script_ends_with_the_memory_that_torch_recorded(film_page):
+    name, browser = film_page
+    end = browser.run(_END)
+    assert {address: (asked, waits) for address, asked, waits in end["blocks"]} == recorded_blocks(name)
+    assert sorted(map(tuple, end["segments"])) == recorded_segments(name)
+
+
+@pytest.fixture
+def phases(quiet, tmp_path):
+    path = tmp_path / "film.html"
+    path.write_text(page("trace_phases_1.pickle.gz"), encoding="utf-8")
+    quiet.open(path)
+    quiet.wait("document.querySelector('section.film').dataset.ready")
+    return quiet
+
+
+def span(browser):
+    low, high = browser.run("document.querySelector('.course').dataset.range").split("-")
+    return int(high) - int(low)
+
+
+def frame(browser):
+    browser.run("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+
+
+def test_pointing_zooming_and_clicking_in_the_timeline(phases):
+    x, y = phases.middle(".course")
+    phases.mouse("mouseMoved", x, y)
+    assert "after it allocated" in phases.wait("document.querySelector('.said').textContent")
+    before = span(phases)
+    phases.mouse("mouseWheel", x, y, deltaX=0, deltaY=-800)
+    frame(phases)
+    assert span(phases) < before / 4
+    phases.click(x, y)
+    title = phases.run("document.querySelector('.moment-title').textContent")
+    assert "memory after entry 2," in title
+    phases.run("document.querySelector('[data-do=all]').click()")
+    frame(phases)
+    assert span(phases) == before
+    phases.run("document.querySelector('.course').focus()")
+    phases.key("ArrowRight")
+    assert phases.run("document.querySelector('.moment-title').textContent") != title
+
+
+def test_pointing_at_a_block_tells_its_size_and_who_asked(phases):
+    x, y = phases.run(
+        "(() => { const b = document.querySelector('.map').getBoundingClientRect(); return [b.left, b.top]; })()"
+    )
+    phases.run(f"window.scrollBy(0, {y - 200})")
+    for step in range(40):
+        phases.mouse("mouseMoved", x + 295 + step * 15, 210)
+        if "asked for on stream" in phases.run("document.querySelector('.stack').textContent"):
+            break
+    else:
+        pytest.fail("no block under the pointer")
+    assert phases.run("document.querySelectorAll('table.pins tr').length") > 1
+
+
+def test_without_script_the_pictures_and_tables_are_there(quiet, tmp_path):
+    path = tmp_path / "film.html"
+    path.write_text(page("trace_phases_1.pickle.gz"), encoding="utf-8")
+    quiet.call("Emulation.setScriptExecutionDisabled", value=True)
+    quiet.open(path)
+    quiet.call("Emulation.setScriptExecutionDisabled", value=False)
+    assert quiet.run("document.querySelectorAll('figure svg').length") >= 2
+    assert quiet.run("getComputedStyle(document.querySelector('section.film')).display") == "none"
