@@ -304,3 +304,32 @@ def test_how_bad_a_global_is(tmp_path: Path):
     assert [t.name for t in found.tensors] == ["d.k[0]"]
     severities = {note.where.partition(".")[2]: note.severity for note in found.notes}
     assert severities == {"defaultdict": "warning", "list": "warning", "print": "error"}
+
+
+def test_the_tar_of_torch_0_1(tmp_path: Path):
+    import pickle
+    import struct
+    import tarfile
+
+    def named_class(name: str) -> bytes:
+        return f"ctorch\n{name}\n".encode()
+
+    storage = b"\x80\x02K\x05X\x03\x00\x00\x00cpu" + named_class("FloatStorage") + b"\x87."
+    tensor = b"\x80\x02K\x07K\x05" + named_class("FloatTensor") + b"\x87."
+    members = {
+        "pickle": b"\x80\x02}X\x01\x00\x00\x00aK\x07Qs.",
+        "tensors": pickle.dumps(1, 2) + tensor + struct.pack("<ii5q", 2, 0, 2, 3, 3, 1, 0),
+        "storages": pickle.dumps(1, 2) + storage + struct.pack("<q6f", 6, *range(6)) + pickle.dumps([], 2),
+    }
+    path = tmp_path / "old.pt"
+    with tarfile.open(path, "w") as archive:
+        for name, data in members.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(data)
+            archive.addfile(info, io.BytesIO(data))
+    loaded = torch.load(path, weights_only=False)["a"]
+    found = open_tensor_file(str(path))
+    (row,), (place,) = found.tensors, found.storages
+    assert (row.layout.sizes, row.layout.strides) == (tuple(loaded.shape), loaded.stride())
+    assert path.read_bytes()[place.file_offset :][: place.nbytes] == loaded.numpy().tobytes()
+    assert [note.code for note in found.notes] == ["old-format"]
