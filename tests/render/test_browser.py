@@ -136,7 +136,7 @@ def test_pointing_at_a_block_tells_its_size_and_who_asked(phases):
     )
     phases.run(f"window.scrollBy(0, {y - 200})")
     for step in range(40):
-        phases.mouse("mouseMoved", x + 295 + step * 15, 210)
+        phases.mouse("mouseMoved", x + 345 + step * 15, 210)
         if "asked for on stream" in phases.run("document.querySelector('.stack').textContent"):
             break
     else:

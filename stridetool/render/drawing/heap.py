@@ -37,8 +37,9 @@ def segments_drawing(segments: Sequence[SegmentRow]) -> Drawing:
     shown = sorted(segments, key=lambda segment: (-segment.total_size, int(segment.address, 16)))[:MAX_SEGMENTS]
     scale = (WIDTH - MARGIN - 260) / max(segment.total_size for segment in shown) ** 0.5
     body = list(_segment_legend())
+    streams = {stream: number for number, stream in enumerate(sorted({segment.stream for segment in segments}))}
     for number, segment in enumerate(shown):
-        body += _segment(segment, 26 + number * _ROW, scale)
+        body += _segment(segment, 26 + number * _ROW, scale, streams[segment.stream])
     rest = len(segments) - len(shown)
     height = 26 + len(shown) * _ROW
     if rest:
@@ -158,11 +159,16 @@ def _segment_legend() -> Iterator[str]:
         x += 60 + 7 * len(text)
 
 
-def _segment(segment: SegmentRow, y: float, scale: float) -> Iterator[str]:
-    """One bar; blocks that share a pixel are drawn as what most of it is."""
+def stream_text(stream: int) -> str:
+    """Torch names a stream by its handle, an address but for the default one."""
+    return str(stream) if stream < 10_000 else hex(stream)
+
+
+def _segment(segment: SegmentRow, y: float, scale: float, hue: int) -> Iterator[str]:
+    """One bar; small neighbours of one state are one shape."""
     left, width = MARGIN + 230, max(4.0, segment.total_size**0.5 * scale)
     kind = "expandable" if segment.is_expandable else segment.segment_type
-    facts = f"{format_bytes(segment.total_size)} {kind}, stream {segment.stream}"
+    facts = f"{format_bytes(segment.total_size)} {kind}, stream {stream_text(segment.stream)}"
     yield label(MARGIN, y + 11, cut(facts, 224), "x")
     yield rect(left, y, width, _BAR, "edge", f"{segment.address}: {facts}")
     px = width / max(segment.total_size, 1)
@@ -171,19 +177,19 @@ def _segment(segment: SegmentRow, y: float, scale: float) -> Iterator[str]:
     for block in segment.blocks:
         size = block.size * px
         if block.state != state or size >= 3:
-            yield from _piece(left + start, y, at - start, state, segment.stream, held)
+            yield from _piece(left + start, y, at - start, state, hue, held)
             start, state, held = at, block.state, [0, 0]
         held[0] += 1
         held[1] += block.size
         at += size
-    yield from _piece(left + start, y, at - start, state, segment.stream, held)
+    yield from _piece(left + start, y, at - start, state, hue, held)
 
 
-def _piece(x: float, y: float, width: float, state: str, stream: int, held: Sequence[int]) -> Iterator[str]:
+def _piece(x: float, y: float, width: float, state: str, hue: int, held: Sequence[int]) -> Iterator[str]:
     if width < 0.3 or not state or state == _FREE:
         return
     words = f"{held[0]} block{'' if held[0] == 1 else 's'}, {format_bytes(held[1])}, {state.replace('_', ' ')}"
     gap = 0.6 if width > 4 else 0
-    yield rect(x, y, width - gap, _BAR, f"l{stream % COLORS}", words)
+    yield rect(x, y, width - gap, _BAR, f"l{hue % COLORS}", words)
     if state != _LIVE:
         yield rect(x, y, width - gap, _BAR, "twice", words)

@@ -1,7 +1,7 @@
 // The course of an allocator with zoom and pointer, and the memory at the moment that was clicked. Canvas: a pixel, not
 // an entry, is what costs.
 "use strict";
-const PAD = { left: 84, right: 16, top: 16, bottom: 22 }, ROW = 18, BAR = 13, NAMES = 290, MAX_ROWS = 400;
+const PAD = { left: 84, right: 16, top: 16, bottom: 22 }, ROW = 18, BAR = 13, NAMES = 336, MAX_ROWS = 400;
 
 function bytesText(n) {
   const units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
@@ -170,20 +170,20 @@ class View {
   }
 
   drawMap() {
-    const { rows } = this.now, shown = rows.slice(0, MAX_ROWS);
+    const { film } = this, { rows } = this.now, shown = rows.slice(0, MAX_ROWS);
     const { context: c, width } = canvasOf(this.map, Math.max(24, shown.length * ROW + (rows.length > shown.length ? 20 : 4)));
     const scale = (width - NAMES - 12) / Math.sqrt(Math.max(1, ...shown.map((row) => row.size)));
     shown.forEach((row, number) => {
       const y = number * ROW + 2, wide = Math.max(3, Math.sqrt(row.size) * scale), px = wide / row.size;
       row.box = { y, wide };
       c.fillStyle = color("--fg"); c.textAlign = "left";
-      c.fillText(`${bytesText(row.size)} ${row.expandable ? "expandable" : row.small ? "small" : "large"} stream ${row.stream}, ${bytesText(row.free)} free`, 0, y + 10);
+      c.fillText(`${bytesText(row.size)} ${row.expandable ? "expandable" : row.small ? "small" : "large"} stream ${streamText(row.stream)}, ${bytesText(row.free)} free`, 0, y + 10);
       c.strokeStyle = color("--soft"); c.lineWidth = 1; c.strokeRect(NAMES + 0.5, y + 0.5, wide, BAR - 1);
       const pixels = new Uint8Array(Math.ceil(wide) + 1); // what is drawn already: many blocks may share a pixel
       for (const block of row.blocks) {
         const x = (block.address - row.address) * px, w = block.size * px;
         if (w < 1) { const at = Math.floor(x); if (pixels[at]) continue; pixels[at] = 1; }
-        c.fillStyle = color(`--hue${row.stream % 8}`);
+        c.fillStyle = color(`--hue${film.hues.get(row.stream) % 8}`);
         c.fillRect(NAMES + x, y, Math.max(1, w - (w > 4 ? 0.7 : 0)), BAR);
         if (block.pending) hatch(c, NAMES + x, y, Math.max(2, w));
       }
@@ -202,7 +202,7 @@ class View {
     if (!block || address >= block.address + block.size) { out.textContent = `${film.hex(Math.floor(address))}: free, in a segment of ${bytesText(row.size)} at ${film.hex(row.address)}`; return; }
     const [asked, given, stream, site] = film.kinds[block.kind];
     const born = block.born < 0 ? "before the first entry" : `by entry ${count(block.born)}`;
-    out.textContent = `${film.hex(block.address)}: ${bytesText(given)} for ${count(asked)} bytes asked for on stream ${stream}, made ${born}${block.pending ? ", freed, waits for a stream" : ""}\n` +
+    out.textContent = `${film.hex(block.address)}: ${bytesText(given)} for ${count(asked)} bytes asked for on stream ${streamText(stream)}, made ${born}${block.pending ? ", freed, waits for a stream" : ""}\n` +
       `pins ${bytesText(row.free)} of free memory in its segment (${film.hex(row.address)}, ${bytesText(row.size)})\n${film.sites[site]}`;
   }
 
@@ -219,6 +219,8 @@ class View {
     fill(this.part("pins"), ["pinned", "segment", "live", "by"], pinned.map((row) => [bytesText(row.free), `${film.hex(row.address)} ${bytesText(row.size)}`, count(row.blocks.length), first(film.kinds[row.blocks[0].kind][3])]));
   }
 }
+
+const streamText = (stream) => (stream < 10000 ? stream : `0x${stream.toString(16)}`); // a handle is an address
 
 const NAMES_OF = ["alloc", "free requested", "free completed", "segment alloc", "segment free", "segment map", "segment unmap", "out of memory", ""];
 

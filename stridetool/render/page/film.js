@@ -78,6 +78,8 @@ class Film {
       this.reserved[i + 1] = reserved;
       this.requested[i + 1] = requested;
     }
+    const streams = new Set([...this.segments.map((row) => row[2]), ...this.ranges.map((row) => row[2])]);
+    this.hues = new Map([...streams].sort((a, b) => a - b).map((stream, number) => [stream, number]));
     this.ooms = [];
     for (let i = 0; i < n; i++) if (actions[i] === OOM) this.ooms.push(i);
   }
