@@ -24,5 +24,7 @@ def compare(
     from stridetool.cli.comparing import run_compare
     from stridetool.cli.output import Output
 
-    where = Output.choose(("text", "json", "svg", "html"), json=json, format=format, path=output, force=force, color=color)
+    where = Output.choose(
+        ("text", "json", "svg", "html"), json=json, format=format, path=output, force=force, color=color
+    )
     run_compare(old, new, threshold, where)
