@@ -20,7 +20,7 @@ def change_drawing(operation: OperationRow) -> Drawing:
     before, after = operation.input_layouts[0], operation.output_layouts[0]
     left, left_height, left_width = _grid(before, before, MARGIN)
     x = MARGIN + left_width + 150
-    right, right_height, _ = _grid(after, before, x)
+    right, right_height, _ = _grid(after, after if operation.copied else before, x)
     height = max(left_height, right_height)
     middle = 34 + (height - 34) / 2
     start, end = MARGIN + left_width + 12, x - 14

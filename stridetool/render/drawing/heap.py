@@ -117,7 +117,8 @@ def _levels(report: DeviceReport, x: float, y: float, width: float, height: floa
             level = y + height - height * nbytes / top
             at, side = (x + width, "end") if name == "capacity" else (x + 4, "")
             yield stroke(x, level, x + width, level, style)
-            yield label(at, level - 4, f"{name} {format_bytes(nbytes)}", f"x m halo {side}".strip())
+            below = name == "floor"  # the capacity is seldom far above it
+            yield label(at, level + (12 if below else -4), f"{name} {format_bytes(nbytes)}", f"x m halo {side}".strip())
 
 
 def _side_by_side(report: DeviceReport, courses: Sequence[Course]) -> Drawing:
