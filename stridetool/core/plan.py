@@ -28,7 +28,7 @@ SRC_RUN_BYTES = 1024
 """A tile's runs in the source: long enough for DRAM pages and for the hardware prefetcher."""
 TILE_BYTES = 128 << 10
 """What a packed tile may take of the inner caches."""
-SMALL_TILE_BYTES = 8 << 10
+SMALL_TILE_BYTES = 16 << 10
 """Tiles below this grow outwards, so that the loop around them costs nothing."""
 STREAM_BYTES = 3 << 20
 """Beyond this many bytes stores go around the caches."""

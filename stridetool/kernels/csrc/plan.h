@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 enum { MAX_DIMS = 66 }; /* 64 of the buffer protocol, one for an odd item size, one spare */
-enum { DST_RUN = 512, SRC_RUN = 1024, TILE_CAP = 131072, TILE_GROW = 8192 };
+enum { DST_RUN = 512, SRC_RUN = 1024, TILE_CAP = 131072, TILE_GROW = 16384 };
 static const size_t STREAM_BYTES = 3u << 20; /* beyond this, stores go around the caches */
 static const ptrdiff_t STREAM_RUN = 128;     /* ... when the destination comes in runs of at least this */
 
