@@ -27,7 +27,7 @@ _KEYS = (
 )
 _MAP = (
     "A bar is a segment, its length the square root of its size. Filled: live, a hue a stream; crossed: freed, but a "
-    "stream still uses it; empty: free."
+    "stream still uses it; empty: free. Point at a block, or use the arrow keys."
 )
 
 

@@ -144,6 +144,15 @@ def test_pointing_at_a_block_tells_its_size_and_who_asked(phases):
     assert phases.run("document.querySelectorAll('table.pins tr').length") > 1
 
 
+def test_the_keys_walk_through_blocks(phases):
+    phases.run("document.querySelector('.mapbox').focus()")
+    phases.key("ArrowRight")
+    first = phases.run("document.querySelector('.stack').textContent")
+    phases.key("ArrowRight")
+    assert "asked for on stream" in first
+    assert phases.run("document.querySelector('.stack').textContent") != first
+
+
 def test_without_script_the_pictures_and_tables_are_there(quiet, tmp_path):
     path = tmp_path / "film.html"
     path.write_text(page("trace_phases_1.pickle.gz"), encoding="utf-8")

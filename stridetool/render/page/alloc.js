@@ -54,6 +54,10 @@ class View {
     course.addEventListener("pointerup", (event) => { if (drag && !drag.moved) this.select(this.entryAt(event) + 1); drag = null; });
     course.addEventListener("keydown", (event) => this.key(event));
     this.map.addEventListener("pointermove", (event) => this.explain(event));
+    this.part("mapbox").addEventListener("keydown", (event) => {
+      const by = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+      if (by) { event.preventDefault(); this.step(by); }
+    });
     this.map.addEventListener("click", (event) => this.explain(event));
     for (const [name, act] of Object.entries({ in: () => this.zoom(0.5), out: () => this.zoom(2), all: () => this.show(0, this.film.entries), before: () => this.select(this.moment - 1), after: () => this.select(this.moment + 1), oom: () => this.nextOom() }))
       section.querySelector(`[data-do="${name}"]`)?.addEventListener("click", act);
@@ -163,6 +167,7 @@ class View {
     this.moment = Math.min(Math.max(Math.round(moment) || 0, 0), film.entries);
     if (this.moment < this.start || this.moment > this.end) { const span = this.end - this.start; this.show(this.moment - span / 2, this.moment + span / 2); }
     this.now = layout(film, film.state(this.moment));
+    this.at = this.mark = undefined;
     const input = this.part("moment");
     if (input) { input.value = this.moment; input.max = film.entries; }
     if (this.moment) this.say(this.moment - 1);
@@ -186,6 +191,7 @@ class View {
         c.fillStyle = color(`--hue${film.hues.get(row.stream) % 8}`);
         c.fillRect(NAMES + x, y, Math.max(1, w - (w > 4 ? 0.7 : 0)), BAR);
         if (block.pending) hatch(c, NAMES + x, y, Math.max(2, w));
+        if (this.mark?.[1] === block) { c.strokeStyle = color("--fg"); c.lineWidth = 2; c.strokeRect(NAMES + x, y, Math.max(3, w), BAR); }
       }
     });
     if (rows.length > shown.length) { c.fillStyle = color("--soft"); c.fillText(`… ${count(rows.length - shown.length)} smaller segments`, 0, shown.length * ROW + 14); }
@@ -196,10 +202,24 @@ class View {
     const box = this.map.getBoundingClientRect(), x = event.clientX - box.left - NAMES, y = event.clientY - box.top;
     const row = this.now.rows[Math.floor(y / ROW)];
     if (!row || !row.box || x < 0 || x > row.box.wide) return;
-    const address = row.address + (x / row.box.wide) * row.size, { film } = this;
+    const { film } = this, address = row.address + (x / row.box.wide) * row.size;
     const block = row.blocks.findLast((b) => b.address <= address);
     const out = this.part("stack");
-    if (!block || address >= block.address + block.size) { out.textContent = `${film.hex(Math.floor(address))}: free, in a segment of ${bytesText(row.size)} at ${film.hex(row.address)}`; return; }
+    if (!block || address >= block.address + block.size) out.textContent = `${film.hex(Math.floor(address))}: free, in a segment of ${bytesText(row.size)} at ${film.hex(row.address)}`;
+    else this.tell(row, block);
+  }
+
+  step(by) { // the next block by key, through all segments
+    const all = this.now.rows.slice(0, MAX_ROWS).flatMap((row) => row.blocks.map((block) => [row, block]));
+    if (!all.length) return;
+    this.at = Math.min(Math.max((this.at ?? -1) + by, 0), all.length - 1);
+    this.tell(...all[this.at]);
+    this.mark = all[this.at];
+    this.drawMap();
+  }
+
+  tell(row, block) {
+    const { film } = this, out = this.part("stack");
     const [asked, given, stream, site] = film.kinds[block.kind];
     const born = block.born < 0 ? "before the first entry" : `by entry ${count(block.born)}`;
     out.textContent = `${film.hex(block.address)}: ${bytesText(given)} for ${count(asked)} bytes asked for on stream ${streamText(stream)}, made ${born}${block.pending ? ", freed, waits for a stream" : ""}\n` +
