@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
@@ -44,7 +44,7 @@ def with_file_pictures(report: InspectReport, cells: int = CELLS) -> InspectRepo
     return msgspec.structs.replace(report, file_pictures=tuple(pictures))
 
 
-def file_picture(account: FileAccount, records: Sequence[int], cells: int = CELLS) -> Picture:
+def file_picture(account: FileAccount, records: Iterable[int], cells: int = CELLS) -> Picture:
     """A file as one strip: a lane for each kind of bytes; `shared` counts the `records` that begin in a cell.
 
     Of regions that the account dropped nothing is known but that they are no others: they are a lane of their own.
