@@ -9,6 +9,7 @@ from stridetool.report.inspect import Source
 from stridetool.units import format_bytes
 
 _TOLERANCE = 8 << 20  # bytes; messages round to hundredths of a GiB
+_NEARLY_FULL = 0.02  # of what is usable
 
 
 def diagnose(source: Source, message: OomMessage) -> tuple[MessageReport, tuple[Finding, ...]]:
@@ -55,10 +56,10 @@ def _verdict(message: OomMessage, unallocated: int | None, foreign: int | None) 
     numbers = f"{format_bytes(live)} live and {format_bytes(wanted)} asked for, of {format_bytes(usable)} usable"
     if live + _asked(wanted) > usable + _TOLERANCE:
         return f"no setting helps: {numbers}", "less must be live: smaller batches, checkpointing, offloading, sharding"
-    if unallocated + message.private_pool_bytes + _TOLERANCE < _asked(wanted):
+    if unallocated + message.private_pool_bytes < _NEARLY_FULL * usable:
         return (
-            f"the device is nearly full and hardly anything is reserved but unallocated: {numbers}",
-            "settings gain little here; free memory elsewhere or ask for less",
+            f"nearly full: only {format_bytes(unallocated)} is reserved but unallocated: {numbers}",
+            "settings can gain no more than that; less must be live, or other processes must hold less",
         )
     return (
         f"fragmentation: {format_bytes(unallocated)} is reserved but unallocated, in pieces or of other streams and "
