@@ -102,11 +102,9 @@ def outliers(reports: Sequence[DeviceReport]) -> tuple[int, ...]:
     """Devices or ranks that reserve or allocate much more or less than the middle one."""
     if len(reports) < 3:
         return ()
-    found = set()
-    for get in (lambda r: r.fragmentation.reserved_bytes, lambda r: r.fragmentation.allocated_bytes):
-        values = [get(report) for report in reports]
-        found |= set(_apart(values))
-    return tuple(sorted(found))
+    reserved = [report.fragmentation.reserved_bytes for report in reports]
+    allocated = [report.fragmentation.allocated_bytes for report in reports]
+    return tuple(sorted({*_apart(reserved), *_apart(allocated)}))
 
 
 def _apart(values: Sequence[int]) -> Iterable[int]:

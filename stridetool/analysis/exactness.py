@@ -18,7 +18,7 @@ from stridetool.core.drivers.sim import SimDriver
 from stridetool.core.memory import restore
 from stridetool.core.memory.blocks import FREE, SMALL_BUFFER, SMALL_SIZE, Block
 from stridetool.core.memory.caching import CachingAllocator
-from stridetool.core.memory.recorded import DEFAULT_POOL, DeviceRecording, History, PoolId
+from stridetool.core.memory.recorded import DEFAULT_POOL, DeviceRecording, History, PoolId, Range
 from stridetool.core.memory.rounding import segment_size
 from stridetool.core.memory.settings import Settings
 from stridetool.errors import InputError, OutOfMemoryError
@@ -168,8 +168,7 @@ class _Pass:
     def _install(self) -> None:
         blocks = self.start.blocks
         live = {address: (size, min(blocks[address].requested, size)) for address, size in self.sizes.items()}
-        ranges = [restore.Range(*segment) for segment in self.start.segments.values()]
-        self.result.known = restore.install(self.heap, ranges, live, page=self.page)
+        self.result.known = restore.install(self.heap, self.start.segments.values(), live, page=self.page)
         self.result.lost += len(blocks) - len(self.result.known)
         for address, block in blocks.items():
             if block.is_pending and address in self.result.known:
@@ -186,7 +185,7 @@ class _Pass:
             small = size == SMALL_BUFFER
             pool_id = self.pools.of(address)
             stream = self.pools.stream_of(address)
-            each = restore.Range(address, size, stream, small, pool_id, action == "segment_map")
+            each = Range(address, size, stream, small, pool_id, action == "segment_map")
             try:
                 restore.grant(self.heap, each, page=self.page)
             except (InputError, OutOfMemoryError):
@@ -315,8 +314,8 @@ class _PoolFinder:
 
     def __init__(self, recording: DeviceRecording, start: Start) -> None:
         self._ranges = sorted(
-            (each.address, each.size, each.pool_id, each.stream)
-            for each in (*recording.segments, *start.segments.values())
+            [(s.address, s.size, s.pool_id, s.stream) for s in recording.segments]
+            + [(s.address, s.size, s.pool_id, s.stream) for s in start.segments.values()]
         )
         self._streams: dict[int, int] = {}
         history = recording.history

@@ -20,9 +20,9 @@ _MOST_STEPS = 24
 
 
 class Change(NamedTuple):
-    """`nbytes` more (or less) that the place `site` keeps, at event `index`."""
+    """`nbytes` more (or less) that the place `site` keeps, at an event."""
 
-    index: int
+    event: int
     site: str
     nbytes: int
 
@@ -59,7 +59,7 @@ def low_points(changes: Sequence[Change]) -> list[int]:
         while position < len(changes) * part // _PARTS:
             live += changes[position].nbytes
             if least is None or live < least:
-                least, where = live, changes[position].index
+                least, where = live, changes[position].event
             position += 1
         points.append(where)
     return points
@@ -83,7 +83,7 @@ def _kind(name: str) -> str:
 def _states(changes: Sequence[Change], marks: Sequence[int]) -> list[Counter[str]]:
     states, current, position = [], Counter[str](), 0
     for mark in marks:
-        while position < len(changes) and changes[position].index <= mark:
+        while position < len(changes) and changes[position].event <= mark:
             current[changes[position].site] += changes[position].nbytes
             position += 1
         states.append(Counter(current))

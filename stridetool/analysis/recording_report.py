@@ -19,7 +19,6 @@ from stridetool.analysis.timeline import Sampler
 from stridetool.analysis.what_if import WarmStart
 from stridetool.core.memory.caching import CachingAllocator
 from stridetool.core.memory.recorded import DeviceRecording, Frames, HeldSegment, Recording
-from stridetool.core.memory.restore import Range
 from stridetool.report.alloc import DeviceFacts, DeviceReport, EventLine, Exactness, Outcome
 from stridetool.report.inspect import Source
 
@@ -180,8 +179,14 @@ def _warm(start: Start, result: Check, requests: Requests, conditions: Condition
     if set(requests.addresses) - set(sizes):
         return None
     live = {address: (size, min(start.blocks[address].requested, size)) for address, size in sizes.items()}
-    ranges = tuple(Range(*segment) for segment in start.segments.values())
-    return WarmStart(ranges, live, requests.addresses, requests.preset, conditions.settings.large_segment_size)
+    ranges, page = tuple(start.segments.values()), conditions.settings.large_segment_size
+    return WarmStart(ranges, live, requests.addresses, requests.preset, page)
+        tuple(start.segments.values()),
+        live,
+        requests.addresses,
+        requests.preset,
+        conditions.settings.large_segment_size,
+    )
 
 
 def _named(segments: tuple[HeldSegment, ...], device: DeviceRecording, at: int) -> tuple[HeldSegment, ...]:

@@ -53,7 +53,7 @@ class _Writer:
         self.live: dict[int, int] = {}  # address → id
         self.waiting: dict[int, int] = {}  # address → stream that its free waits for
         self.ids = 0
-        self.pools = {s.pool_id for s in (*recording.segments, *start.segments.values())}
+        self.pools = {s.pool_id for s in recording.segments} | {s.pool_id for s in start.segments.values()}
         self.pools |= {pool for pool in self.history.pool_ids if pool is not None}
         self.final_failure = max((i for i, a in enumerate(self.history.actions) if a == "oom"), default=-1)
 
@@ -117,7 +117,7 @@ class _Writer:
         history = self.history
         pool = history.pool_ids[index] or (DEFAULT_POOL if address is None else self._pool_at(address))
         if address in self.live:  # the free of what was there before is not recorded
-            self.add(Event("free", self.live.pop(address)), index)  # type: ignore[arg-type]
+            self.add(Event("free", self.live.pop(address)), index)
         self._request(history.sizes[index], history.streams[index], pool, index, address)
         if address is None and index != self.final_failure:
             self.add(Event("free", self.ids), index)

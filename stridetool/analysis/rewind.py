@@ -24,6 +24,7 @@ from stridetool.core.memory.recorded import (
     HeldSegment,
     History,
     PoolId,
+    Range,
 )
 from stridetool.core.memory.rounding import round_size
 from stridetool.core.memory.settings import Settings
@@ -39,22 +40,11 @@ class StartBlock(NamedTuple):
     frames: Frames
 
 
-class StartSegment(NamedTuple):
-    """Memory held at the start: one piece of cudaMalloc, or a mapped range."""
-
-    address: int
-    size: int
-    stream: int
-    is_small: bool
-    pool_id: PoolId
-    is_expandable: bool
-
-
 @dataclass(slots=True)
 class Start:
     """The state before the first entry. `problems` counts entries that the end of the recording contradicts."""
 
-    segments: dict[int, StartSegment] = field(default_factory=dict)
+    segments: dict[int, Range] = field(default_factory=dict)
     blocks: dict[int, StartBlock] = field(default_factory=dict)
     problems: Counter[str] = field(default_factory=Counter)
     first_problem: int | None = None
@@ -111,16 +101,15 @@ class _Ranges:
     """The segments and mapped ranges of a device, as they come and go backwards."""
 
     def __init__(self, segments: Iterable[HeldSegment]) -> None:
-        self._at: dict[int, StartSegment] = {
-            s.address: StartSegment(s.address, s.size, s.stream, s.is_small, s.pool_id, s.is_expandable)
-            for s in segments
+        self._at: dict[int, Range] = {
+            s.address: Range(s.address, s.size, s.stream, s.is_small, s.pool_id, s.is_expandable) for s in segments
         }
         self._starts = sorted(self._at)
 
-    def segments(self) -> dict[int, StartSegment]:
+    def segments(self) -> dict[int, Range]:
         return {address: self._at[address] for address in self._starts}
 
-    def _containing(self, address: int) -> StartSegment | None:
+    def _containing(self, address: int) -> Range | None:
         index = bisect_right(self._starts, address) - 1
         return self._at[self._starts[index]] if index >= 0 else None
 
@@ -151,9 +140,9 @@ class _Ranges:
                     self._drop(neighbour.address)
                     address = min(address, neighbour.address)
                     size += neighbour.size
-        self._put(StartSegment(address, size, stream, small, pool_id, expandable))
+        self._put(Range(address, size, stream, small, pool_id, expandable))
 
-    def _put(self, segment: StartSegment) -> None:
+    def _put(self, segment: Range) -> None:
         if segment.address not in self._at:
             insort(self._starts, segment.address)
         self._at[segment.address] = segment

@@ -10,7 +10,8 @@ from stridetool.analysis.packing import floor_bytes
 from stridetool.analysis.replay import Program, ReplayResult, Warm, replay
 from stridetool.core.memory.blocks import Block
 from stridetool.core.memory.caching import CachingAllocator
-from stridetool.core.memory.restore import Range, install
+from stridetool.core.memory.recorded import Range
+from stridetool.core.memory.restore import install
 from stridetool.core.memory.settings import SIZE_MAX, Settings
 from stridetool.errors import OutOfMemoryError, UsageError
 from stridetool.report.alloc import Recommendation, WhatIf

@@ -67,7 +67,8 @@ def alloc_report(
     color: ColorOption = "auto",
 ) -> None:
     """Replay allocations through torch's caching allocator: fragmentation, and what other settings would do."""
-    from stridetool.cli.allocating import Request, run_alloc_report
+    from stridetool.cli.allocating import run_alloc_report
+    from stridetool.cli.allocation_request import Request
     from stridetool.cli.output import Output
 
     formats = ("ndjson",) if events else ("text", "json", "svg", "html", "perfetto")

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from types import FrameType
 
 from stridetool.core.drivers.device import CPU, Device, Driver
 from stridetool.core.memory.adaptors import RecordingAllocator
@@ -97,9 +98,9 @@ def _is_simulated(driver: Driver) -> bool:
 
 def _caller() -> str:
     """`FILE:LINE function` of the innermost frame that is not ours."""
-    frame = sys._getframe(2)
+    frame: FrameType | None = sys._getframe(2)
     while frame is not None and frame.f_code.co_filename.startswith(_OURS):
-        frame = frame.f_back  # type: ignore[assignment]
+        frame = frame.f_back
     if frame is None:
         return ""
     return f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno} {frame.f_code.co_name}"

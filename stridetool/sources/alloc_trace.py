@@ -71,7 +71,7 @@ def _event(number: int, line: _Line) -> Event:
         if line.id is _MISSING or (op == "alloc" and line.size is _MISSING):
             raise _lacks(number, line)
         size = 0 if line.size is _MISSING else line.size
-        return Event(op, line.id, size, 0 if line.stream is _MISSING else line.stream)  # type: ignore[arg-type]
+        return Event(op, line.id, size, 0 if line.stream is _MISSING else line.stream)
     needed = _FIELDS.get(op)
     if needed is None:
         raise InputError(f"event {number}: unknown op {op!r}", hint=f"there are: {', '.join(_FIELDS)}")
@@ -83,7 +83,7 @@ def _event(number: int, line: _Line) -> Event:
         op,
         line.pool if "pool" in needed else line.id,
         line.bytes if op == "set_capacity" else 0,  # type: ignore[arg-type]
-        (None if op == "event_complete" else 0) if line.stream is _MISSING else line.stream,  # type: ignore[arg-type]
+        (None if op == "event_complete" else 0) if line.stream is _MISSING else line.stream,
         line.fraction if op == "set_fraction" else 1.0,  # type: ignore[arg-type]
     )
 

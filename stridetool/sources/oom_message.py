@@ -23,6 +23,7 @@ _OLD = {
     "free_bytes": rf"{_SIZE} free",
     "reserved_bytes": rf"{_SIZE} (?:cached|reserved in total by PyTorch)",
 }
+_ORDER = ("total_bytes", "free_bytes", "allocated_bytes", "reserved_bytes")
 _NEW = {
     "total_bytes": rf"total capacity of {_SIZE}",
     "free_bytes": rf"of which {_SIZE} is free",
@@ -51,7 +52,8 @@ def parse_message(text: str) -> OomMessage:
     if "already allocated" in text:
         sizes = _sizes(_OLD, text)
         era = "1.5 to 2.0" if "reserved in total by PyTorch" in text else "before 1.5"
-        return OomMessage(era, device, _bytes(*wanted.groups()), **{name: sizes.get(name) for name in _OLD})
+        total, free, allocated, reserved = (sizes.get(name) for name in _ORDER)
+        return OomMessage(era, device, _bytes(*wanted.groups()), total, free, allocated, reserved)
     sizes = _sizes(_NEW, text)
     allocated, unallocated = sizes.get("allocated_bytes"), sizes.get("unallocated_bytes")
     reserved = None if allocated is None or unallocated is None else allocated + unallocated

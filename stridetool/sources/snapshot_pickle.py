@@ -77,7 +77,7 @@ def without_collections() -> Iterator[None]:
 def _unpickled(data: bytes) -> Any:
     with without_collections():
         try:
-            return _Refusing(io.BufferedReader(io.BytesIO(data), _BUFFER)).load()  # type: ignore[arg-type]
+            return _Refusing(io.BufferedReader(io.BytesIO(data), _BUFFER)).load()
         except InputError:
             raise
         except Exception as error:  # C raises a dozen kinds for a stack that lacks what an opcode needs

@@ -315,5 +315,5 @@ _AGES = (
 
 def _age(top: Mapping[str, Any], traces: list[Any]) -> str:
     """Which releases of torch write the keys that are there."""
-    entry = next((trace[0] for trace in traces if trace), {})
+    entry: Mapping[str, Any] = next((trace[0] for trace in traces if trace), {})
     return next((age for key, age in _AGES if key in top or key in entry), "1.13 or a bare list of segments")

@@ -39,6 +39,17 @@ class HeldSegment(NamedTuple):
     frames: Frames = ()
 
 
+class Range(NamedTuple):
+    """Memory that is held: one piece of cudaMalloc, or a contiguous mapped range."""
+
+    address: int
+    size: int
+    stream: int
+    is_small: bool
+    pool_id: PoolId
+    is_expandable: bool
+
+
 class History(NamedTuple):
     """The recorded entries, oldest first, as columns. `addresses` holds the device's free bytes for `oom`.
 

@@ -8,25 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
-from typing import NamedTuple
 
 from stridetool.core.drivers.sim import SimDriver
 from stridetool.core.memory import expandable, growth, private
 from stridetool.core.memory.blocks import ALLOCATED, FREE, SMALL_BUFFER, UNMAPPED, Block, BlockPool, Segment, put_before
 from stridetool.core.memory.caching import CachingAllocator
-from stridetool.core.memory.recorded import DEFAULT_POOL, PoolId
+from stridetool.core.memory.recorded import DEFAULT_POOL, PoolId, Range
 from stridetool.errors import InputError, OutOfMemoryError
-
-
-class Range(NamedTuple):
-    """Memory that is held: one piece of cudaMalloc, or a contiguous mapped range."""
-
-    address: int
-    size: int
-    stream: int
-    is_small: bool
-    pool_id: PoolId
-    is_expandable: bool
 
 
 def pool_of(heap: CachingAllocator, pool_id: PoolId, is_small: bool) -> BlockPool:
