@@ -181,12 +181,6 @@ def _warm(start: Start, result: Check, requests: Requests, conditions: Condition
     live = {address: (size, min(start.blocks[address].requested, size)) for address, size in sizes.items()}
     ranges, page = tuple(start.segments.values()), conditions.settings.large_segment_size
     return WarmStart(ranges, live, requests.addresses, requests.preset, page)
-        tuple(start.segments.values()),
-        live,
-        requests.addresses,
-        requests.preset,
-        conditions.settings.large_segment_size,
-    )
 
 
 def _named(segments: tuple[HeldSegment, ...], device: DeviceRecording, at: int) -> tuple[HeldSegment, ...]:
