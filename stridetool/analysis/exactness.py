@@ -228,17 +228,10 @@ class _Pass:
             self.result.reordered += 1
 
     def _free_requested(self, index: int) -> None:
-        history, address = self.history, self.history.addresses[index]
+        address = self.history.addresses[index]
         if address not in self.result.known:
             self.result.lost += 1
-            return
-        following = index + 1
-        at_once = self.frees_on_request or (
-            following < len(history)
-            and history.actions[following] == "free_completed"
-            and history.addresses[following] == address
-        )
-        if at_once:
+        elif self.frees_on_request:
             self.heap.free(self.result.known.pop(address))
         else:
             self._let_wait(address)

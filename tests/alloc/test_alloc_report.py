@@ -1,0 +1,204 @@
+"""`alloc-report` as people and pipes use it."""
+
+import json
+import pickle
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from stridetool.cli.main import app
+
+DATA = Path(__file__).parents[1] / "data" / "snapshots"
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+def run(*arguments, text=None, code=0):
+    result = CliRunner().invoke(app, ["alloc-report", *map(str, arguments)], input=text)
+    assert result.exit_code == code, result.output
+    return result
+
+
+def report(*arguments, **kwargs):
+    return json.loads(run(*arguments, "--json", **kwargs).stdout)
+
+
+def test_a_snapshot_that_ran_out_of_memory():
+    document = report(DATA / "small_fragoom.pickle", "--what-if", "expandable_segments:True")
+    found = document["report"]
+    assert found["exactness"]["predicted"] == found["exactness"]["total"] == 2
+    assert found["certificate"]["no_setting_helps"] is False
+    before, after = found["what_if"]
+    assert (before["ooms"], after["ooms"], after["fits"]) == (1, 0, True)
+    assert found["recommended"]["settings"] == "expandable_segments:True"
+    assert found["pins"][0]["pinned_bytes"] == found["fragmentation"]["external_bytes"] == 280 << 20
+
+
+def test_the_smallest_capacity_is_where_it_begins_to_fit():
+    path = DATA / "small_fragoom.pickle"
+    row = report(path, "--what-if", "max_split_size_mb:64")["report"]["what_if"][1]
+    capacity = row["smallest_capacity_bytes"]
+    for nbytes, fits in ((capacity, True), (capacity - (2 << 20), False)):
+        again = report(path, "--capacity", nbytes, "--what-if", "max_split_size_mb:64")["report"]["what_if"][1]
+        assert again["fits"] is fits
+
+
+def test_no_setting_helps_when_more_is_live_than_there_is(tmp_path):
+    path = tmp_path / "trace.jsonl"
+    path.write_text('{"op":"alloc","id":1,"size":800}\n'.replace("800", str(800 << 20)) * 1)
+    with path.open("a") as file:
+        file.write(json.dumps({"op": "alloc", "id": 2, "size": 300 << 20}) + "\n")
+    document = report(path, "--capacity", "1000MiB", "--sweep")
+    assert document["report"]["certificate"]["no_setting_helps"] is True
+    assert document["report"]["recommended"] is None
+    assert document["findings"][0]["code"] == "no-setting-helps"
+    assert run(path, "--capacity", "1000MiB").stdout.splitlines()[1].startswith("No setting helps")
+
+
+def test_a_known_fault_of_torch_is_named():
+    path = EXAMPLES / "alloc_same_request_again.jsonl"
+    options = ("--capacity", "400MiB", "--stream-events", "manual")
+    document = report(path, *options)
+    assert document["report"]["outcome"]["ooms"] == [6]
+    assert "known-fault" in {finding["code"] for finding in document["findings"]}
+    assert report(path, *options, "--policy", "fixed")["report"]["outcome"]["ooms"] == []
+
+
+def test_limits_on_splitting_do_not_cure_a_growing_batch():
+    tries = ("max_split_size_mb:128", "roundup_power2_divisions:4", "expandable_segments:True")
+    options = [part for text in tries for part in ("--what-if", text)]
+    rows = report(EXAMPLES / "alloc_growing_batch.py", "--capacity", "80GiB", *options)["report"]["what_if"]
+    assert [row["peak_reserved_bytes"] >> 20 for row in rows] == [24720, 24720, 8640, 4140]
+
+
+def test_events_are_lines_and_the_last_is_the_report():
+    lines = run(DATA / "trace_phases_1.pickle.gz", "--events").stdout.splitlines()
+    *events, summary = map(json.loads, lines)
+    assert [line.startswith('{"type":') for line in lines] == [True] * len(lines)
+    assert len(events) == 4983
+    assert summary["type"] == "summary"
+    numbers = summary["report"]["fragmentation"]
+    assert events[-1]["reserved_bytes"] == numbers["reserved_bytes"]
+    assert events[-1]["allocated_bytes"] == numbers["allocated_bytes"]
+
+
+def test_the_state_after_an_event():
+    path = DATA / "trace_mixed_3.pickle.gz"
+    lines = run(path, "--events").stdout.splitlines()
+    event = json.loads(lines[1000])
+    found = report(path, "--at", 1000)["report"]
+    assert found["at"] == 1000
+    for name in ("reserved_bytes", "allocated_bytes", "active_bytes", "requested_bytes"):
+        assert found["fragmentation"][name] == event[name]
+
+
+def test_a_partial_recording_tells_what_it_assumes():
+    found = report(DATA / "gpt_ring_500.pickle.gz", "--what-if", "expandable_segments:True")["report"]
+    assert any("live before the recording" in text for text in found["exactness"]["assumed"])
+    assert {row["start"] for row in found["what_if"]} == {"cold", "warm"}
+
+
+def test_several_ranks_are_rows_and_the_odd_one_is_named(tmp_path):
+    value = pickle.loads((DATA / "small_fragoom.pickle").read_bytes())
+    names = [f"rank{i}.pickle" for i in range(4)]
+    for name in names[:3]:
+        (tmp_path / name).write_bytes(pickle.dumps(value))
+    segment = value["segments"][0]
+    segment["blocks"].append(
+        {**segment["blocks"][-1], "address": segment["address"] + segment["total_size"], "size": 1 << 30}
+    )
+    segment["total_size"] += 1 << 30
+    value["device_traces"] = [[]]
+    (tmp_path / names[3]).write_bytes(pickle.dumps(value))
+    document = report(*(tmp_path / name for name in names))
+    assert len(document["report"]["devices"]) == 4
+    assert document["report"]["outliers"] == [3]
+    assert "outlier" in run(*(tmp_path / name for name in names)).stdout
+
+
+def test_messages_come_as_an_option_or_through_a_pipe():
+    text = (DATA / "small_fragoom.oom.txt").read_text()
+    assert "Fragmentation: 280 MiB" in run("--message", text).stdout
+    assert "Fragmentation: 280 MiB" in run("-", text=text).stdout
+
+
+def test_a_trace_through_a_pipe():
+    found = report("-", text='{"op":"alloc","id":0,"size":3145728}\n')["report"]
+    assert found["stats"]["reserved_bytes.all.current"] == 20 << 20
+
+
+def test_pinned_host_memory_and_pools_are_told_of():
+    document = report(DATA / "small_pinned.pickle.gz")
+    assert document["report"]["exactness"]["predicted"] == 33
+
+
+def test_what_grows_from_step_to_step_is_named(tmp_path):
+    path = tmp_path / "leak.py"
+    path.write_text(
+        "import stridetool as st\nkept = []\nfor step in range(40):\n"
+        "    work = [st.empty(1 << 20, device='cuda') for _ in range(5)]\n"
+        "    kept.append(st.empty(3000, device='cuda'))\n    del work\n"
+    )
+    found = report(path)["report"]
+    assert [leak["site"] for leak in found["leaks"]] == ["leak.py:5 <module>"]
+
+
+def test_host_memory_of_a_script(tmp_path):
+    path = tmp_path / "host.py"
+    path.write_text("import stridetool as st\nx = st.empty(1000, dtype=st.uint8)\n")
+    found = report(path)["report"]
+    assert found["device"]["name"] == "cpu"
+    assert (found["fragmentation"]["allocated_bytes"], found["fragmentation"]["internal_bytes"]) == (1024, 24)
+
+
+def test_a_script_that_fails_is_still_reported(tmp_path):
+    path = tmp_path / "fails.py"
+    path.write_text("import stridetool as st\nx = st.empty(1000, device='cuda')\n1 / 0\n")
+    result = run(path, "--json", code=1)
+    assert "ZeroDivisionError" in result.stderr
+    assert json.loads(result.stdout)["report"]["stats"]["allocation.all.current"] == 1
+
+
+@pytest.mark.parametrize(
+    ("lines", "reason"),
+    [
+        (['{"op":"free","id":7}'], "event 0 (free): id 7 is not allocated"),
+        (['{"op":"alloc","id":1,"size":8}', '{"op":"free","id":1}', '{"op":"free","id":1}'], "event 2 (free)"),
+        (['{"op":"alloc","id":1,"size":8}', '{"op":"alloc","id":1,"size":8}'], "event 1 (alloc)"),
+        (['{"op":"alloc","id":1,"size":-8}'], "event 0 (alloc): -8"),
+        ([f'{{"op":"alloc","id":1,"size":{1 << 70}}}'], "1180591620717411303424"),
+        (['{"op":"alloc","id":1,"size":8,"stream":-1}'], "event 0 (alloc): -1 is no stream"),
+    ],
+)
+def test_traces_that_make_no_sense_name_the_event(lines, reason, tmp_path):
+    path = tmp_path / "trace.jsonl"
+    path.write_text("\n".join(lines) + "\n")
+    result = run(path, "--json", code=2)
+    assert reason in result.stderr
+    assert not result.stdout
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--settings", "foo:1"),
+        ("--what-if", "foo:1"),
+        ("--capacity", "lots"),
+        ("--device", "abacus"),
+        ("--fraction", "2"),
+        ("--stream-events", "never"),
+        ("--capacity", "1GiB", "--device", "h200"),
+        ("--policy", "1.0"),
+    ],
+)
+def test_options_that_mean_nothing(options):
+    assert run(DATA / "small_fragoom.pickle", *options, code=2).stderr.startswith("stride-tool: error: ")
+
+
+def test_the_old_file_stays_when_the_input_is_bad(tmp_path):
+    out = tmp_path / "report.json"
+    out.write_text("old")
+    bad = tmp_path / "bad.pickle"
+    bad.write_bytes(b"\x80\x04]")
+    run(bad, "-o", out, "--force", code=2)
+    assert out.read_text() == "old"
