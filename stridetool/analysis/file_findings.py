@@ -10,15 +10,15 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
+from stridetool.analysis.wording import some
 from stridetool.core.tensor_file import Note
 from stridetool.report.envelope import Finding
 from stridetool.report.files import FileAccount
 from stridetool.report.inspect import StorageRow, TensorRow
-from stridetool.units import format_bytes
+from stridetool.units import format_bytes, format_share
 
 WASTE_BYTES, WASTE_SHARE = 4096, 0.1
 _MAX_EACH = 20  # findings of one kind in one file; the rest is counted
-_NAMES = 4
 
 
 def note_findings(notes: Sequence[Note]) -> Iterator[Finding]:
@@ -63,12 +63,12 @@ def _waste(account: FileAccount, storages: Sequence[StorageRow]) -> Iterator[Fin
     left = max(account.nbytes - sum(lost for storage, lost in bad if not storage.compressed), 0)
     for storage, lost in bad[:_MAX_EACH]:
         alone = len(bad) == 1
-        remedy = f"clone() {_some(storage.tensors)} before saving: "
+        remedy = f"clone() {some(storage.tensors)} before saving: "
         remedy += f"the file would be {format_bytes(left)}" if alone else f"{format_bytes(lost)} less"
         yield Finding(
             "storage-waste", "warning",
-            f"{_share(lost, storage.nbytes)} of storage {storage.id} ({format_bytes(storage.nbytes)}) is reached by no "
-            f"tensor: {_some(storage.tensors)} {'uses' if len(storage.tensors) == 1 else 'use'} "
+            f"{format_share(lost, storage.nbytes)} of storage {storage.id} ({format_bytes(storage.nbytes)}) is reached by no "
+            f"tensor: {some(storage.tensors)} {'uses' if len(storage.tensors) == 1 else 'use'} "
             f"{format_bytes(storage.nbytes - lost)} of it",
             storage.tensors[0], remedy,
         )  # fmt: skip
@@ -85,11 +85,6 @@ def _at_most(storage: StorageRow) -> int | None:
     return storage.reached_bytes if storage.reached_bytes is not None else storage.reached_at_most
 
 
-def _share(part: int, whole: int) -> str:
-    """A percentage that never rounds to 100 what is not all."""
-    return f"{min(99.9, 100 * part / whole) if part < whole else 100:.1f} %"
-
-
 def _shared(tensors: Sequence[TensorRow], storages: Sequence[StorageRow]) -> Iterator[Finding]:
     sharing = {storage.id: storage for storage in storages if len(storage.tensors) > 1}
     members: dict[str, list[TensorRow]] = {}
@@ -100,7 +95,7 @@ def _shared(tensors: Sequence[TensorRow], storages: Sequence[StorageRow]) -> Ite
     for storage, group in groups[:_MAX_EACH]:
         yield Finding(
             "shared-storage", "info",
-            f"{_some([t.name for t in group])} share bytes of storage {storage.id}: the file holds them once",
+            f"{some([t.name for t in group])} share bytes of storage {storage.id}: the file holds them once",
             group[0].name, f"safetensors refuses them together: {_keep(storage, group)}",
         )  # fmt: skip
     if len(groups) > _MAX_EACH:
@@ -132,13 +127,13 @@ def _keep(storage: StorageRow, group: Sequence[TensorRow]) -> str:
     whole = sorted(t.name for t in group if t.is_contiguous and t.nbytes == storage.nbytes)
     if not whole:
         return "none of them covers the storage: clone() each"
-    equal = {t.name for t in group if t.name in whole}
+    equal = set(whole)
     others = [t.name for t in group if t.name not in equal]
     parts = [f"keep {whole[0]}"]
     if len(whole) > 1:
-        parts.append(f"drop {_some(whole[1:])}, tied to it")
+        parts.append(f"drop {some(whole[1:])}, tied to it")
     if others:
-        parts.append(f"clone() {_some(others)}")
+        parts.append(f"clone() {some(others)}")
     return ", ".join(parts)
 
 
@@ -147,7 +142,7 @@ def _strided(tensors: Sequence[TensorRow]) -> Iterator[Finding]:
     if names:
         yield Finding(
             "non-contiguous", "info",
-            f"{_some(names)} {'is' if len(names) == 1 else 'are'} not contiguous: the order in the file is not the "
+            f"{some(names)} {'is' if len(names) == 1 else 'are'} not contiguous: the order in the file is not the "
             "order of the indices",
             names[0], "safetensors refuses it; contiguous() before saving keeps the values and changes the strides",
         )  # fmt: skip
@@ -183,8 +178,3 @@ def _past(tensor: TensorRow) -> int:
     """Bytes past the last place where an element may stand: complex and structured items align to 8 at most."""
     to = tensor.itemsize & -tensor.itemsize
     return (tensor.file_offset or 0) % min(to, 8) if tensor.numel else 0
-
-
-def _some(names: Sequence[str]) -> str:
-    head = ", ".join(names[:_NAMES])
-    return head if len(names) <= _NAMES else f"{head} and {len(names) - _NAMES:,} more"

@@ -35,12 +35,22 @@ def open_target(text: str, stack: ExitStack) -> Target:
     """
     if text != "-":
         path = Path(text)
-        return Target(path, None, (path.suffix == ".py" and not _is_tensor_file(path)) or _has_shebang(path))
+        return Target(path, None, _is_script(path))
     file = stack.enter_context(tempfile.NamedTemporaryFile(prefix="stride-tool-"))  # noqa: SIM115  the stack closes it
     shutil.copyfileobj(sys.stdin.buffer, file)
     file.flush()
     path = Path(file.name)
     return Target(path, STDIN, not _is_tensor_file(path))
+
+
+def _is_script(path: Path) -> bool:
+    """Whether it is to be run: called `.py`, or without a suffix and with a first line that asks for Python.
+
+    A file that is called as tensors are is never run, whatever stands in it: it may come from anyone.
+    """
+    if path.suffix:
+        return path.suffix == ".py" and not _is_tensor_file(path)
+    return _has_shebang(path)
 
 
 def _is_tensor_file(path: Path) -> bool:

@@ -7,7 +7,7 @@ from typing import Any
 
 from stridetool.errors import InputError
 
-MAX_VALUES = 3_000_000  # about 250 MB of Python objects at the very worst
+MAX_VALUES = 1_500_000  # about 200 MB of Python objects at the very worst
 
 
 class Pairs(list[tuple[str, Any]]):
@@ -24,7 +24,12 @@ def parse(data: bytes) -> Any:
     if data.count(b",") + data.count(b"[") + data.count(b"{") > MAX_VALUES:
         raise InputError(f"the JSON holds more than {MAX_VALUES:,} values")
     try:
-        value = json.loads(data.decode("utf-8"), object_pairs_hook=Pairs, parse_constant=_no_constant)
+        value = json.loads(
+            data.decode("utf-8"),
+            object_pairs_hook=Pairs,
+            parse_constant=_no_constant,
+            parse_int=_integer if b"-0" in data else None,
+        )
     except UnicodeDecodeError as error:
         raise InputError(f"invalid UTF-8 at byte {error.start:,}") from error
     except RecursionError as error:
@@ -34,6 +39,13 @@ def parse(data: bytes) -> Any:
     if b"\\ud" in data.lower():
         _refuse_lone_surrogates(value)
     return value
+
+
+def _integer(text: str) -> int:
+    """Minus zero is a float to readers that know unsigned numbers: they refuse it where a size is wanted."""
+    if text == "-0":
+        raise InputError("invalid JSON: -0 as an integer")
+    return int(text)
 
 
 def _no_constant(name: str) -> None:

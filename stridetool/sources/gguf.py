@@ -14,11 +14,11 @@ from stridetool.errors import InputError
 from stridetool.sources.detect import GGUF_MAGIC
 from stridetool.sources.file_bytes import Bytes
 
-MAX_TENSORS = 200_000
+MAX_TENSORS = 100_000
 _MAX_DIMS = 4
 _MAX_NAME = 1 << 16
-_MAX_METADATA = 1 << 20
-_MAX_STRINGS = 2_000_000  # in all arrays; a vocabulary has some hundred thousand
+_MAX_METADATA = 1 << 17
+_MAX_STRINGS = 1_000_000  # in all arrays; a vocabulary has some hundred thousand
 _MAX_HEADER = 64 << 20
 _CHUNK = 1 << 18
 _DEFAULT_ALIGNMENT = 32

@@ -7,8 +7,10 @@ counts for several, so that time and memory are bounded with it.
 
 from __future__ import annotations
 
+import gc
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from stridetool.errors import InputError
@@ -17,8 +19,23 @@ from stridetool.sources.pickle_scan import INTEGER_BYTES, OPCODES, IncompleteErr
 
 BUDGET = 4_000_000  # steps of any pickle; a tensor of a checkpoint takes about 100
 BUDGET_PER_RECORD = 200
-MAX_BUDGET = 16_000_000
-_ALLOCATION, _NAME, _REFERENCE = 4, 8, 32
+MAX_BUDGET = 8_000_000
+_LIGHT_STEP, _ALLOCATION, _NAME, _REFERENCE = 2, 4, 8, 32
+_MAX_MEMO = 2_000_000  # the highest index; picklers count from 0 or 1
+_MAX_WIDE = 4 << 20  # bytes of text beyond ASCII that is decoded: it takes up to four times as much as text
+_ABSENT = object()
+
+
+@contextmanager
+def without_collections() -> Iterator[None]:
+    """Millions of new containers, none of them garbage: a collection would walk them again and again."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 class Machine:
@@ -30,7 +47,8 @@ class Machine:
         self._data = data
         self._stack: list[Any] = []
         self._marked: list[list[Any]] = []
-        self._memo: dict[int, Any] = {}
+        self._memo: list[Any] = []
+        self._wide_left = _MAX_WIDE
         self.budget = budget
         self.globals: dict[tuple[str, str], Global] = {}
         self.persistent: list[Persistent] = []
@@ -40,6 +58,10 @@ class Machine:
 
         Raises InputError where it is broken, and IncompleteError (a subclass) where the data ends before STOP.
         """
+        with without_collections():
+            return self._run(start)
+
+    def _run(self, start: int) -> tuple[Any, int]:
         position, data, size, handlers, budget = start, self._data, len(self._data), _HANDLERS, self.budget
         try:
             while True:
@@ -97,27 +119,48 @@ class Machine:
         self._stack.append(self._stack[-1])
 
     def _put(self, argument: bytes) -> None:
-        self._memo[int.from_bytes(argument, "little")] = self._stack[-1]
+        self._remember(int.from_bytes(argument, "little"))
 
     def _put_line(self, argument: bytes) -> None:
-        self._memo[int(argument)] = self._stack[-1]
+        self._remember(int(argument))
+
+    def _remember(self, index: int) -> None:
+        memo = self._memo
+        if index == len(memo):
+            memo.append(self._stack[-1])
+            return
+        if not 0 <= index <= _MAX_MEMO:
+            raise InputError(f"memo entry {index:,} of a pickle")
+        memo.extend([_ABSENT] * (index + 1 - len(memo)))
+        memo[index] = self._stack[-1]
 
     def _unsigned(self, argument: bytes) -> None:
         self._stack.append(int.from_bytes(argument, "little"))
 
     def _text(self, argument: bytes) -> None:
-        self._stack.append(argument.decode("utf-8", "backslashreplace"))
+        self._stack.append(self._decoded(argument))
+
+    def _decoded(self, argument: bytes) -> str | bytes:
+        """The text; past the limit what is not ASCII stays as bytes."""
+        if not argument.isascii():
+            self._wide_left -= len(argument)
+            if self._wide_left < 0:
+                return argument
+        return argument.decode("utf-8", "backslashreplace")
 
     def _get(self, index: int) -> None:
-        if index not in self._memo:
+        if not 0 <= index < len(self._memo) or self._memo[index] is _ABSENT:
             raise InputError(f"the pickle uses memo entry {index:,} before it is there")
         self._stack.append(self._memo[index])
 
     def _memoize(self, _: bytes) -> None:
-        self._memo[len(self._memo)] = self._stack[-1]
+        self._remember(len(self._memo))
 
     def _global(self, argument: bytes) -> None:
-        module, name, _ = argument.decode("utf-8", "backslashreplace").split("\n")
+        text = self._decoded(argument)
+        if isinstance(text, bytes):
+            raise InputError("the pickle names more than can be listed")
+        module, name, _ = text.split("\n")
         self._stack.append(self._named(module, name))
 
     def _stack_global(self, _: bytes) -> None:
@@ -182,12 +225,12 @@ class Machine:
 
 
 def _line(argument: bytes) -> str:
-    return argument[:-1].decode("utf-8", "backslashreplace")
+    return argument[:-1].decode("ascii", "backslashreplace")
 
 
-def _quoted(argument: bytes) -> str:
-    text = _line(argument).strip()
-    if len(text) < 2 or text[0] not in "'\"" or text[-1] != text[0]:
+def _quoted(argument: bytes) -> bytes:
+    text = argument.strip()
+    if len(text) < 2 or text[:1] not in b"'\"" or text[-1:] != text[:1]:
         raise InputError("a string of protocol 0 without quotes")
     return text[1:-1]
 
@@ -268,8 +311,8 @@ _HEAVY: dict[str, Handler] = {
     "LONG4": _value(_signed),
     "FLOAT": _value(lambda argument: float(_line(argument))),
     "BINFLOAT": _value(_double),
-    "STRING": _value(_quoted),
-    "UNICODE": _value(_line),
+    "STRING": lambda machine, argument: machine._text(_quoted(argument)),
+    "UNICODE": lambda machine, argument: machine._text(argument[:-1]),
     **dict.fromkeys(("BINSTRING", "SHORT_BINSTRING", "BINUNICODE", "SHORT_BINUNICODE", "BINUNICODE8"), Machine._text),
     **dict.fromkeys(("BINBYTES", "SHORT_BINBYTES", "BINBYTES8", "BYTEARRAY8"), _value(bytes)),
     "EMPTY_LIST": lambda machine, _: machine._push([]),
@@ -291,7 +334,7 @@ _HEAVY: dict[str, Handler] = {
     "NEWOBJ_EX": Machine._newobj_ex,
     "INST": Machine._inst,
     "OBJ": Machine._obj,
-    "PERSID": lambda machine, argument: machine._persistent(_line(argument)),
+    "PERSID": lambda machine, argument: machine._persistent(machine._decoded(argument[:-1])),
     "BINPERSID": lambda machine, _: machine._persistent(machine._stack.pop()),
 }
 
@@ -300,7 +343,7 @@ def _cost(name: str) -> int:
     """Steps that an opcode takes from the budget: references are looked up and checked later, one by one."""
     if name in ("GLOBAL", "INST", "STACK_GLOBAL"):
         return _NAME
-    return _REFERENCE if name.endswith("PERSID") else 1 if name in _LIGHT or name == "STOP" else _ALLOCATION
+    return _REFERENCE if name.endswith("PERSID") else _LIGHT_STEP if name in _LIGHT else _ALLOCATION
 
 
 def budget_for(records: int) -> int:

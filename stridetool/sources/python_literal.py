@@ -16,7 +16,7 @@ _MAX_DIGITS = 40
 
 _TOKEN = re.compile(
     r"""[ \t\r\n\f]*(?:
-        (?P<string>[uUbB]?(?:'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*"))
+        (?P<string>[uU]?(?:'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*"))
       | (?P<number>[-+]?(?:[0-9][0-9_]*(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?[lLjJ]?)
       | (?P<word>True|False|None)\b
       | (?P<sign>[()\[\]{},:])
@@ -113,6 +113,8 @@ class _Reader:
 def _number(token: str) -> int | float:
     """An integer of at most 40 digits, with the `L` of Python 2 or not, or a float."""
     digits = token.lstrip("+-")
+    if digits[0] == "0" and digits[1:2].isdigit() and digits.strip("0_"):
+        raise InputError(f"the number {token} begins with a zero")
     if len(digits) > _MAX_DIGITS:
         raise InputError(f"a number of {len(digits)} characters")
     try:

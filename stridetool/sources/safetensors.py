@@ -15,7 +15,7 @@ from stridetool.sources.bounded_json import Pairs, parse
 from stridetool.sources.file_bytes import Bytes
 
 MAX_HEADER = 100_000_000  # the reference reader's own limit
-MAX_TENSORS = 200_000
+MAX_TENSORS = 100_000
 _MAX_TEXT = 24 << 20  # more text than that, without its padding, is no header of tensors
 _MAX_NOTES = 20
 _MAX_NAME = 1 << 16

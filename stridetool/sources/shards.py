@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 import msgspec
@@ -13,8 +14,9 @@ from stridetool.sources.bounded_json import Pairs, parse
 from stridetool.sources.file_bytes import FileBytes
 
 SUFFIX = ".index.json"
-_MAX_BYTES = 64 << 20
+_MAX_BYTES = 32 << 20
 _MAX_SHARDS = 10_000
+_MAX_WEIGHTS = 500_000
 _MAX_NAMED = 20
 
 
@@ -63,6 +65,8 @@ def _checked(value: object, size: int) -> ShardIndex:
     weights = fields.get("weight_map")
     if not isinstance(weights, Pairs) or not all(isinstance(file, str) for _, file in weights):
         raise InputError("no index of shards: `weight_map` from tensors to files is missing")
+    if len(weights) > _MAX_WEIGHTS:
+        raise InputError(f"an index of {len(weights):,} tensors")
     for file in {file for _, file in weights}:
         # Names of files beside the index, never paths: an index must not choose what else is opened.
         if not file or file != os.path.basename(file) or file in (".", "..") or "\0" in file or "\\" in file:
@@ -85,10 +89,12 @@ def _twice(weights: Pairs) -> tuple[Note, ...]:
 
 
 def _missing(index: ShardIndex, beside: dict[str, TensorFile]) -> Iterator[Note]:
-    for file in index.files:
-        if file not in beside:
-            count = sum(1 for name in index.weights.values() if name == file)
-            yield Note("missing-shard", "error", f"the shard is not there, with {count:,} tensors", file)
+    counts = Counter(index.weights.values())
+    gone = [file for file in index.files if file not in beside]
+    for file in gone[:_MAX_NAMED]:
+        yield Note("missing-shard", "error", f"the shard is not there, with {counts[file]:,} tensors", file)
+    if len(gone) > _MAX_NAMED:
+        yield Note("missing-shard", "error", f"{len(gone) - _MAX_NAMED:,} more shards are not there")
     held = {name: {tensor.name for tensor in found.tensors} for name, found in beside.items()}
     absent = [t for t, file in index.weights.items() if file in held and t not in held[file]]
     yield from _each("missing-tensor", "error", "the index places it in {}, which does not hold it", index, absent)

@@ -14,16 +14,13 @@ Sets, floats that are no numbers and everything that names an object need none o
 from __future__ import annotations
 
 import functools
-import gc
 import io
 import pickle
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any, NoReturn
 
 from stridetool.errors import InputError
-from stridetool.sources.pickle_machine import MAX_BUDGET, Machine
+from stridetool.sources.pickle_machine import MAX_BUDGET, Machine, without_collections
 from stridetool.sources.pickle_records import Dict, Global, Made, Persistent
 from stridetool.sources.pickle_scan import ALL_OPCODES, CODES, OPCODES, argument_end, scan
 
@@ -60,18 +57,6 @@ class _Refusing(pickle.Unpickler):
 
     def persistent_load(self, reference: Any) -> NoReturn:
         raise InputError("the pickle refers to an object beside it")
-
-
-@contextmanager
-def without_collections() -> Iterator[None]:
-    """Millions of new containers, none of them garbage: a collection would walk them again and again."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 def _unpickled(data: bytes) -> Any:
@@ -149,7 +134,7 @@ def _by_machine(data: bytes) -> Any:
         raise _asks_for(*found.globals[0])
     if found.end > _MACHINE_BYTES:
         raise InputError("a pickle of this size is only read when it is of the form that torch writes")
-    machine = Machine(data, MAX_BUDGET)
+    machine = Machine(data, 2 * MAX_BUDGET)
     value, _ = machine.run()
     if machine.globals:
         raise _asks_for(*next(iter(machine.globals)))

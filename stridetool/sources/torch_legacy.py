@@ -12,7 +12,7 @@ from stridetool.errors import InputError
 from stridetool.sources.file_bytes import Bytes
 from stridetool.sources.pickle_records import Dict
 from stridetool.sources.torch_pickle import PickleStream, described, placed
-from stridetool.sources.torch_storages import StorageClaim
+from stridetool.sources.torch_storages import StorageClaim, is_key
 from stridetool.sources.torch_types import itemsize
 
 MAGIC_NUMBER = 0x1950A86A20F9469CFC6C
@@ -50,7 +50,7 @@ def read_legacy(data: Bytes, path: str) -> TensorFile:
 
 
 def _checked_keys(keys: Any, roots: dict[str, StorageClaim]) -> list[str]:
-    if not isinstance(keys, list) or not all(type(key) in (str, int) for key in keys):
+    if not isinstance(keys, list) or not all(map(is_key, keys)):
         raise InputError("the list of storage keys is no list of strings")
     texts = [str(key) for key in keys]
     if unknown := next((text for text in texts if text not in roots), None):

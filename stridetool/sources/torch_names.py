@@ -15,7 +15,7 @@ from stridetool.sources.torch_storages import MAX_BYTES, StorageClaims
 from stridetool.sources.torch_tensors import call_path, rebuild
 
 MAX_VISITS = 2_000_000
-MAX_TENSORS = 200_000
+MAX_TENSORS = 100_000
 _MAX_NAME = 4096
 _ALL_NAMES = 32 << 20  # characters
 _ROOT = "tensor"  # where the file holds nothing but one tensor
@@ -108,7 +108,7 @@ def _key_text(key: Any) -> str:
     if key is None or isinstance(key, float) or (isinstance(key, int) and abs(key) <= MAX_BYTES):
         return str(key)
     if isinstance(key, bytes):
-        return key[:40].decode("utf-8", "backslashreplace")
+        return key[: _MAX_NAME // 4].decode("utf-8", "backslashreplace")
     if isinstance(key, tuple):
         return f"({', '.join(_key_text(part) for part in key[:8] if not isinstance(part, tuple))})"
     return f"<{call_path(key)}>" if isinstance(key, Made) else "<key>"

@@ -10,7 +10,7 @@ import msgspec
 from stridetool.core.tensor_file import FileStorage, FileTensor, Note
 from stridetool.errors import InputError
 from stridetool.sources.file_bytes import Bytes
-from stridetool.sources.pickle_machine import BUDGET, MAX_BUDGET, Machine
+from stridetool.sources.pickle_machine import BUDGET, Machine
 from stridetool.sources.pickle_records import Global
 from stridetool.sources.pickle_scan import IncompleteError
 from stridetool.sources.torch_names import tensors_of
@@ -49,7 +49,7 @@ class PickleStream:
 
     def __init__(self, data: Bytes) -> None:
         self.data, self.position = data, 0
-        self._budget = MAX_BUDGET
+        self._budget = BUDGET
 
     def next(self) -> tuple[Any, Machine]:
         """The object of the next pickle and the machine that made it.

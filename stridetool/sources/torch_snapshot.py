@@ -32,7 +32,8 @@ from stridetool.core.memory.recorded import (
     no_history,
 )
 from stridetool.errors import InputError
-from stridetool.sources.snapshot_pickle import load_plain, without_collections
+from stridetool.sources.pickle_machine import without_collections
+from stridetool.sources.snapshot_pickle import load_plain
 
 _MAX = 1 << 64
 _STATES = {ALLOCATED: ALLOCATED, PENDING: PENDING, "active_awaiting_free": PENDING, INACTIVE: INACTIVE}

@@ -81,13 +81,18 @@ def _claim(reference: Persistent) -> tuple[StorageClaim, bool]:
     dtype = dtype_of_storage(class_.path) if isinstance(class_, Global) else None
     if dtype is None:
         raise InputError(f"unknown storage class {class_.path if isinstance(class_, Global) else type(class_)!r}")
-    if type(key) not in (str, int) or not isinstance(location, str):
+    if not is_key(key) or not isinstance(location, str):
         raise InputError("a storage reference whose key or location is no string")
     nbytes = _count(numel) * itemsize(dtype)
     if nbytes > MAX_BYTES:
         raise InputError(f"storage {str(key)[:40]!r} claims {numel:,} elements: more than 63 bits of bytes")
     view = _view(id_[5], itemsize(dtype), nbytes) if len(id_) == 6 and id_[5] is not None else None
     return StorageClaim(str(key), dtype, nbytes, location, view), type(key) is int
+
+
+def is_key(value: Any) -> bool:
+    """Whether a value can be the key of a storage: a text, or an integer that has one."""
+    return isinstance(value, str) or (type(value) is int and abs(value) <= MAX_BYTES)
 
 
 def _count(value: Any) -> int:
@@ -97,7 +102,7 @@ def _count(value: Any) -> int:
 
 
 def _view(metadata: Any, itemsize: int, nbytes: int) -> tuple[str, int, int]:
-    if not isinstance(metadata, tuple) or len(metadata) != 3 or type(metadata[0]) not in (str, int):
+    if not isinstance(metadata, tuple) or len(metadata) != 3 or not is_key(metadata[0]):
         raise InputError("a storage view that is no (key, offset, size)")
     key, offset, size = metadata
     start, length = _count(offset) * itemsize, _count(size) * itemsize

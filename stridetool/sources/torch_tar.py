@@ -15,7 +15,7 @@ from stridetool.sources.detect import is_tar
 from stridetool.sources.file_bytes import Bytes, Part
 from stridetool.sources.pickle_records import Global
 from stridetool.sources.torch_pickle import PickleStream, global_notes, placed
-from stridetool.sources.torch_storages import MAX_BYTES, StorageClaim
+from stridetool.sources.torch_storages import MAX_BYTES, StorageClaim, is_key
 from stridetool.sources.torch_types import dtype_of_storage, itemsize
 
 _BLOCK = 512
@@ -129,6 +129,6 @@ def _triple(value: Any) -> tuple[Any, Any, Any]:
 
 
 def _key(value: Any) -> str:
-    if type(value) not in (int, str):
+    if not is_key(value):
         raise InputError("a key that is no number")
     return str(value)[:60]

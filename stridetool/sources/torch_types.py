@@ -40,6 +40,12 @@ _UTILS = (
     *("_rebuild_meta_tensor_no_storage", "_rebuild_wrapper_subclass", "_rebuild_device_tensor_from_numpy"),
     "_rebuild_device_tensor_from_cpu_tensor",
 )
+# Compiled code of the archive itself, and the helpers of its pickles: torch.jit.load runs it, this tool does not.
+_SCRIPT = "__torch__."
+_SCRIPT_HELPERS = (
+    *("build_intlist", "build_tensorlist", "build_doublelist", "build_boollist"),
+    *("build_tensor_from_id", "restore_type_tag"),
+)
 _HARMLESS = {
     *(f"torch._utils.{name}" for name in _UTILS),
     *("torch._tensor._rebuild_from_type_v2", "torch.nn.parameter.Parameter", "torch.serialization._get_layout"),
@@ -47,13 +53,11 @@ _HARMLESS = {
     *("_codecs.encode", "builtins.bytearray", "builtins.complex", "builtins.set", "__builtin__.set"),
     *(f"torch.{scheme}" for scheme in ("per_tensor_affine", "per_channel_affine", "per_tensor_symmetric")),
     *("torch.per_channel_symmetric", "torch.per_channel_affine_float_qparams"),
+    *(f"torch.jit._pickle.{name}" for name in _SCRIPT_HELPERS),
 }
 _TENSOR_CLASS = re.compile(
     r"torch(\.cuda)?(\.sparse)?\.(Byte|Char|Short|Int|Long|Half|Float|Double|BFloat16|Bool)Tensor"
 )
-# Compiled code of the archive itself, and the helpers of its pickles: torch.jit.load runs it, this tool does not.
-_SCRIPT = ("__torch__.", "torch.jit._pickle.")
-
 # Top-level modules whose functions can run programs, load code or reach files and networks.
 _DANGEROUS = frozenset(
     (
