@@ -20,7 +20,7 @@ Layer = Callable[["Operator", Kernel], Kernel]
 
 CPU, CUDA, META = 1, 2, 4
 AUTOGRAD, TRACE = 1 << 30, 1 << 31
-_BACKEND_MASK = AUTOGRAD - 1
+BACKENDS = AUTOGRAD - 1
 
 OPERATORS: dict[str, Operator] = {}
 _backends: dict[str, int] = {"cpu": CPU, "cuda": CUDA, "meta": META}
@@ -55,7 +55,7 @@ class Operator:
 
     def resolve(self, keys: int) -> Kernel:
         """The function for a set of keys: the backend's kernel, wrapped by each layer that is on."""
-        kernel = self._backend_kernel(keys & _BACKEND_MASK)
+        kernel = self._backend_kernel(keys & BACKENDS)
         for key in sorted(_layers):
             if keys & key:
                 kernel = _layers[key](self, kernel)
@@ -161,7 +161,7 @@ def _entry_all(op: Operator) -> Kernel:
         keys = _modes
         for value in args:
             keys |= _keys_of(value)
-        if not keys & _BACKEND_MASK and not (args and isinstance(args[0], list | tuple)):
+        if not keys & BACKENDS and not (args and isinstance(args[0], list | tuple)):
             raise _not_a_tensor(op, args[0] if args else None)
         return table[keys](*args, **kwargs)
 

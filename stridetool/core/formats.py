@@ -7,7 +7,9 @@ it looks at the order of the strides alone. They differ for tensors with sizes o
 
 from __future__ import annotations
 
-from stridetool.core.shapes import Ints, channels_last_order, contiguous_strides
+from collections.abc import Callable, Sequence
+
+from stridetool.core.shapes import Ints, channels_last_order
 
 _FORMAT_OF_RANK = {4: "channels_last", 5: "channels_last_3d"}
 _RANK_OF_FORMAT = {name: rank for rank, name in _FORMAT_OF_RANK.items()}
@@ -78,19 +80,30 @@ def preserve_format_strides(sizes: Ints, strides: Ints) -> Ints:
     """
     if is_non_overlapping_and_dense(sizes, strides):
         return strides
+    return dense_strides(sizes, lambda a, b: _is_outside(a, b, sizes, strides))
+
+
+def dense_strides(sizes: Sequence[int], is_outside: Callable[[int, int], int]) -> Ints:
+    """Strides without holes, in the order that torch's insertion sort gives, from the last dimension to the first.
+
+    `is_outside(a, b)` is 1 when dimension a belongs outside b, -1 when inside, 0 when it cannot tell: the pair then
+    stays, and the one outside it is compared.
+    """
     order = list(range(len(sizes) - 1, -1, -1))
     for i in range(1, len(order)):
         inner = i
         for outer in range(i - 1, -1, -1):
-            swap = _is_outside(order[outer], order[inner], sizes, strides)
+            swap = is_outside(order[outer], order[inner])
             if swap > 0:
                 order[outer], order[inner] = order[inner], order[outer]
                 inner = outer
             elif swap < 0:
                 break
-    dense = contiguous_strides([sizes[d] for d in reversed(order)])
-    by_dim = dict(zip(reversed(order), dense, strict=True))
-    return tuple(by_dim[d] for d in range(len(sizes)))
+    strides, step = [0] * len(sizes), 1
+    for d in order:
+        strides[d] = step
+        step *= sizes[d] or 1
+    return tuple(strides)
 
 
 def _is_outside(a: int, b: int, sizes: Ints, strides: Ints) -> int:

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from stridetool.core.drivers.device import Device
+from stridetool.core.formats import dense_strides
 from stridetool.core.layout import Layout
 from stridetool.core.shapes import Ints, contiguous_strides
 from stridetool.core.tensor import Tensor
@@ -48,22 +49,7 @@ def iteration_strides(sizes: Sequence[int], operands: Sequence[Layout]) -> Ints:
     first operand that can tell two of them apart deciding, and the result is dense in that order.
     """
     fast = _common_strides(sizes, operands)
-    if fast is not None:
-        return fast
-    order = list(range(len(sizes) - 1, -1, -1))
-    for i in range(1, len(order)):
-        inner = i
-        for outer in range(i - 1, -1, -1):
-            swap = _is_outside(order[outer], order[inner], sizes, operands)
-            if swap > 0:
-                order[outer], order[inner] = order[inner], order[outer]
-                inner = outer
-            elif swap < 0:
-                break
-    outermost_first = list(reversed(order))
-    dense = contiguous_strides([sizes[d] for d in outermost_first])
-    by_dim = dict(zip(outermost_first, dense, strict=True))
-    return tuple([by_dim[d] for d in range(len(sizes))])
+    return dense_strides(sizes, lambda a, b: _is_outside(a, b, sizes, operands)) if fast is None else fast
 
 
 def _common_strides(sizes: Sequence[int], operands: Sequence[Layout]) -> Ints | None:

@@ -22,9 +22,6 @@ from stridetool.errors import ArgumentTypeError, TensorError
 CONJ, NEG = 1, 2
 """Bits of a tensor whose values are read conjugated, or negated, without being stored so."""
 
-_BACKENDS = dispatch.AUTOGRAD - 1
-
-
 INTERFACES: dict[str, Callable[[Tensor], Any]] = {}
 """Attributes through which other libraries see a tensor, where it has them; each raises AttributeError otherwise."""
 
@@ -64,11 +61,6 @@ class Tensor:
         return legacy_tensor(*data)
 
     # Facts
-
-    @property
-    def layout_(self) -> Layout:
-        """Sizes, strides and offset as one value."""
-        return self._layout
 
     @property
     def serial(self) -> int:
@@ -293,7 +285,7 @@ def view_of(x: Tensor, layout: Layout) -> Tensor:
     t._storage = x._storage
     t._layout = layout
     t._dtype = x._dtype
-    t._keys = x._keys & _BACKENDS
+    t._keys = x._keys & dispatch.BACKENDS
     base = x._base
     t._base = x if base is None else base
     t._bits = x._bits

@@ -95,7 +95,7 @@ def detach_(self: Tensor) -> Tensor:
             "Optimizer.zero_grad() function in torch/optim/optimizer.py as the solution."
         )
     self._autograd = None
-    self._keys &= dispatch.AUTOGRAD - 1
+    self._keys &= dispatch.BACKENDS
     return self
 
 
