@@ -77,14 +77,16 @@ def _event(number: int, line: _Line) -> Event:
         raise InputError(f"event {number}: unknown op {op!r}", hint=f"there are: {', '.join(_FIELDS)}")
     if any(getattr(line, name) is _MISSING for name in needed):
         raise _lacks(number, line)
-    if op == "set_fraction" and not math.isfinite(line.fraction):  # type: ignore[arg-type]
+    nbytes = line.bytes if op == "set_capacity" and line.bytes is not _MISSING else 0
+    fraction = line.fraction if op == "set_fraction" and line.fraction is not _MISSING else 1.0
+    if not math.isfinite(fraction):
         raise InputError(f"event {number} (set_fraction): fraction is no number")
     return Event(
         op,
         line.pool if "pool" in needed else line.id,
-        line.bytes if op == "set_capacity" else 0,  # type: ignore[arg-type]
+        nbytes,
         (None if op == "event_complete" else 0) if line.stream is _MISSING else line.stream,
-        line.fraction if op == "set_fraction" else 1.0,  # type: ignore[arg-type]
+        fraction,
     )
 
 

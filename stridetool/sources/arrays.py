@@ -139,11 +139,8 @@ def _facts(
 
 def _byte_bounds(address: int, shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> tuple[int, int]:
     """[first byte, one past the last byte) of an array, whichever way its strides run."""
-    if 0 in shape:
-        return address, address
-    spans = [(n - 1) * s for n, s in zip(shape, strides, strict=True)]
-    low, high = sum(s for s in spans if s < 0), sum(s for s in spans if s > 0)
-    return address + low, address + high + itemsize
+    low, high = Layout(shape, strides).reach()
+    return address + low, address + (high - 1 + itemsize if low < high else low)
 
 
 def _c_order(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:

@@ -237,7 +237,7 @@ def _quoted(argument: bytes) -> bytes:
 
 def _integer_line(argument: bytes) -> int | bool:
     text = _line(argument).removesuffix("L")
-    return {"00": False, "01": True}.get(text) if text in ("00", "01") else int(text)  # type: ignore[return-value]
+    return text == "01" if text in ("00", "01") else int(text)
 
 
 def _signed(argument: bytes) -> int:

@@ -76,7 +76,7 @@ PLAIN_OPCODES = frozenset(
 
 _LINE_BYTES = 4096
 INTEGER_BYTES = 4096
-_SHORT = 256  # counted arguments below this length stay inside the pattern
+SHORT = 256  # counted arguments below this length stay inside the pattern
 _LENGTH = {1: struct.Struct("<B"), 4: struct.Struct("<I"), 8: struct.Struct("<Q")}
 _INTEGERS = ("LONG1", "LONG4")
 
@@ -100,7 +100,7 @@ def scan(data: bytes | bytearray | memoryview, start: int = 0, *, allow: frozens
     memory constant. Raises InputError for an opcode that `allow` lacks or an argument out of bounds, and
     IncompleteError (a subclass) when the data ends before STOP.
     """
-    pattern = _harmless(allow, *_memo_bound(len(data) - start))
+    pattern = _harmless(allow, *memo_bound(len(data) - start))
     position, found, stack_globals = start, dict[tuple[str, str], None](), False
     while True:
         run = pattern.match(data, position)
@@ -138,6 +138,7 @@ def argument_end(data: bytes | bytearray | memoryview, start: int, opcode: Opcod
 
 
 def line_end(data: bytes | bytearray | memoryview, start: int, count: int) -> int:
+    """One past the `count` lines that begin at `start`. Raises InputError for one of 4 KiB or more."""
     window = bytes(data[start : start + count * _LINE_BYTES])
     end = -1
     for _ in range(count):
@@ -157,9 +158,9 @@ def _allowed(code: int, position: int, allow: frozenset[int]) -> Opcode:
     return opcode
 
 
-def _memo_bound(size: int) -> tuple[int, int]:
-    """(bytes, highest leading byte) of a memo index in a pickle of `size` bytes; C's unpickler allocates up to it."""
-    bits = min(32, max(1, size.bit_length()))
+def memo_bound(entries: int) -> tuple[int, int]:
+    """(bytes, highest leading byte) of a memo index below about `entries`; C's unpickler allocates up to it."""
+    bits = min(32, max(1, entries.bit_length()))
     width = (bits + 7) // 8
     return width, (1 << bits - 8 * (width - 1)) - 1
 
@@ -172,19 +173,28 @@ def _harmless(allow: frozenset[int], memo_width: int, memo_top: int) -> re.Patte
     for width in (0, 1, 2, 4, 8):
         codes = [c for c in allow - apart if OPCODES[c].argument == "fixed" and OPCODES[c].width == width]
         if codes:
-            parts.append(b"[%b]" % b"".join(map(_literal, sorted(codes))) + b"." * width)
+            parts.append(b"[%b]" % b"".join(map(literal, sorted(codes))) + b"." * width)
     if CODES["LONG_BINPUT"] in allow:
-        low, high = b"." * (memo_width - 1), b"\\x00" * (4 - memo_width)
-        parts.append(b"r%b[\\x00-\\x%02x]%b" % (low, memo_top, high))
+        parts.append(memo_put(memo_width, memo_top))
     counted = sorted(c for c in allow - apart if OPCODES[c].argument == "counted" and OPCODES[c].width < 8)
-    parts += [_literal(code) + _short_counted(OPCODES[code].width) for code in counted]
+    parts += [literal(code) + counted_argument(range(SHORT), OPCODES[code].width) for code in counted]
     return re.compile(b"(?:%b)*+" % b"|".join(parts), re.DOTALL)
 
 
-def _short_counted(width: int) -> bytes:
+# Pieces of a pattern over opcodes.
+
+
+def counted_argument(lengths: range, width: int) -> bytes:
+    """Matches an argument of one of `lengths`, behind its length in `width` bytes."""
     zeros = b"\\x00" * (width - 1)
-    return b"(?:%b)" % b"|".join(b"\\x%02x%b.{%d}" % (n, zeros, n) for n in range(_SHORT))
+    return b"(?:%b)" % b"|".join(b"\\x%02x%b.{%d}" % (n, zeros, n) for n in lengths)
 
 
-def _literal(code: int) -> bytes:
+def memo_put(width: int, top: int) -> bytes:
+    """Matches LONG_BINPUT with an index of at most `width` bytes, whose leading one is at most `top`."""
+    return b"r%b[\\x00-\\x%02x]%b" % (b"." * (width - 1), top, b"\\x00" * (4 - width))
+
+
+def literal(code: int) -> bytes:
+    """Matches one byte."""
     return b"\\x%02x" % code

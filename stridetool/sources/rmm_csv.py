@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from stridetool.core.memory.events import Event
 from stridetool.errors import InputError
 
-HEADER = b"Thread,Time,Action,Pointer,Size,Stream"
 _COLUMNS = ("Action", "Pointer", "Size", "Stream")
 
 

@@ -22,7 +22,18 @@ from typing import Any, NoReturn
 from stridetool.errors import InputError
 from stridetool.sources.pickle_machine import MAX_BUDGET, Machine, without_collections
 from stridetool.sources.pickle_records import Dict, Global, Made, Persistent
-from stridetool.sources.pickle_scan import ALL_OPCODES, CODES, OPCODES, argument_end, scan
+from stridetool.sources.pickle_scan import (
+    ALL_OPCODES,
+    CODES,
+    OPCODES,
+    SHORT,
+    argument_end,
+    counted_argument,
+    literal,
+    memo_bound,
+    memo_put,
+    scan,
+)
 
 _FIXED = (
     *("PROTO", "FRAME", "MARK", "MEMOIZE", "BINPUT", "NONE", "NEWTRUE", "NEWFALSE"),
@@ -30,10 +41,10 @@ _FIXED = (
 )
 _TEXTS = ("SHORT_BINUNICODE", "BINUNICODE", "BINUNICODE8")
 _SMALL = rb"(?:K.|M..|J....)"
-_SHORT = 256  # bytes of a text that the pattern itself steps over
 _BYTES_PER_CONTAINER = 8
 _FREE_CONTAINERS = 1 << 20
 _BYTES_PER_MEMO_ENTRY = 3  # the shortest way to put a new memo entry: a value of one byte, and BINPUT
+_LEAST_MEMO = 255
 _MACHINE_BYTES = 256 << 20
 _BUFFER = 1 << 16
 
@@ -73,7 +84,7 @@ def _is_ordinary(data: bytes) -> bool:
     """Whether everything up to STOP is among what torch writes and bounded by its form."""
     if data.count(b"]") + data.count(b"}") > _FREE_CONTAINERS + len(data) // _BYTES_PER_CONTAINER:
         return False
-    pattern = _pattern(*_memo_bound(len(data)))
+    pattern = _pattern(*memo_bound(max(_LEAST_MEMO, len(data) // _BYTES_PER_MEMO_ENTRY)))
     position, end = 0, len(data)
     while True:
         run = pattern.match(data, position)
@@ -88,43 +99,26 @@ def _is_ordinary(data: bytes) -> bool:
         position = argument_end(data, position + 1, opcode)
 
 
-def _memo_bound(size: int) -> tuple[int, int]:
-    """(bytes, highest leading byte) of a memo index among the values that `size` bytes can hold."""
-    bits = min(32, max(8, (size // _BYTES_PER_MEMO_ENTRY).bit_length()))
-    width = (bits + 7) // 8
-    return width, (1 << bits - 8 * (width - 1)) - 1
-
-
 @functools.lru_cache(maxsize=8)
 def _pattern(memo_width: int, memo_top: int) -> re.Pattern[bytes]:
     """Matches the longest run of ordinary opcodes that need no closer look; what is frequent stands first."""
-    memo = b"r%b[\\x00-\\x%02x]%b" % (b"." * (memo_width - 1), memo_top, b"\\x00" * (4 - memo_width))
     alternatives = [
         b"h.",  # a literal is met faster than a set: BINGET, LONG_BINGET
         b"j....",
         b"[%b]" % _of_width(0),
-        _literal(CODES["LONG1"]) + b"\\x07.{7}",  # a time
-        _SMALL + b"(?:%b%b)?" % (_SMALL, _literal(CODES["TUPLE2"])),
+        literal(CODES["LONG1"]) + b"\\x07.{7}",  # a time
+        _SMALL + b"(?:%b%b)?" % (_SMALL, literal(CODES["TUPLE2"])),
         *(b"[%b]%b" % (_of_width(width), b"." * width) for width in (1, 8)),
-        memo,
-        _literal(CODES["LONG1"]) + _counted(range(9), 1),
-        _literal(CODES["SHORT_BINUNICODE"]) + _counted(range(_SHORT), 1),
-        _literal(CODES["BINUNICODE"]) + _counted(range(_SHORT), 4),
+        memo_put(memo_width, memo_top),
+        literal(CODES["LONG1"]) + counted_argument(range(9), 1),
+        literal(CODES["SHORT_BINUNICODE"]) + counted_argument(range(SHORT), 1),
+        literal(CODES["BINUNICODE"]) + counted_argument(range(SHORT), 4),
     ]
     return re.compile(b"(?:%b)*+" % b"|".join(alternatives), re.DOTALL)
 
 
 def _of_width(width: int) -> bytes:
-    return b"".join(_literal(CODES[name]) for name in _FIXED if OPCODES[CODES[name]].width == width)
-
-
-def _counted(lengths: range, width: int) -> bytes:
-    zeros = b"\\x00" * (width - 1)
-    return b"(?:%b)" % b"|".join(b"\\x%02x%b.{%d}" % (n, zeros, n) for n in lengths)
-
-
-def _literal(code: int) -> bytes:
-    return b"\\x%02x" % code
+    return b"".join(literal(CODES[name]) for name in _FIXED if OPCODES[CODES[name]].width == width)
 
 
 def _by_machine(data: bytes) -> Any:

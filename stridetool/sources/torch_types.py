@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import re
 
+from stridetool.core.dtype import ALIASES, DTYPES
+
 _BYTES = {
-    **dict.fromkeys(("bool", "uint8", "int8", "qint8", "quint8", "quint4x2", "quint2x4"), 1),
+    **{name: dtype.itemsize for name, dtype in DTYPES.items()},
+    **dict.fromkeys(("qint8", "quint8", "quint4x2", "quint2x4"), 1),
     **dict.fromkeys(("bits8", "bits1x8", "bits2x4", "bits4x2", "float4_e2m1fn_x2"), 1),
-    **dict.fromkeys(("float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz", "float8_e8m0fnu"), 1),
     **{f"{sign}int{bits}": 1 for sign in ("", "u") for bits in range(1, 8)},
-    **dict.fromkeys(("int16", "uint16", "float16", "bfloat16", "bits16"), 2),
-    **dict.fromkeys(("int32", "uint32", "float32", "complex32", "qint32"), 4),
-    **dict.fromkeys(("int64", "uint64", "float64", "complex64"), 8),
-    "complex128": 16,
+    "bits16": 2,
+    "qint32": 4,
 }
 _STORAGES = {
     "Byte": "uint8", "Char": "int8", "Short": "int16", "Int": "int32", "Long": "int64", "Half": "float16",
@@ -25,14 +25,6 @@ _STORAGES = {
     "QUInt2x4": "quint2x4", "Untyped": "uint8", "Typed": "uint8",
 }  # fmt: skip
 _STORAGE_MODULES = ("torch", "torch.cuda", "torch.storage")
-_ALIASES = {
-    "half": "float16",
-    "float": "float32",
-    "double": "float64",
-    "short": "int16",
-    "int": "int32",
-    "long": "int64",
-}
 
 _UTILS = (
     *("_rebuild_tensor", "_rebuild_tensor_v2", "_rebuild_tensor_v3", "_rebuild_parameter"),
@@ -40,7 +32,7 @@ _UTILS = (
     *("_rebuild_meta_tensor_no_storage", "_rebuild_wrapper_subclass", "_rebuild_device_tensor_from_numpy"),
     "_rebuild_device_tensor_from_cpu_tensor",
 )
-# Compiled code of the archive itself, and the helpers of its pickles: torch.jit.load runs it, this tool does not.
+# Compiled code of the archive itself, and what its pickles call: torch.jit.load runs it, this tool does not.
 _SCRIPT = "__torch__."
 _SCRIPT_HELPERS = (
     *("build_intlist", "build_tensorlist", "build_doublelist", "build_boollist"),
@@ -90,15 +82,10 @@ def dtype_of_storage(path: str) -> str | None:
     )
 
 
-def is_untyped(path: str) -> bool:
-    """Whether the number in a storage reference counts bytes."""
-    return path == "torch.storage.UntypedStorage"
-
-
 def dtype_of_global(path: str) -> str | None:
     """`float8_e4m3fn` for `torch.float8_e4m3fn`; None for what is no dtype of torch."""
     name = path.removeprefix("torch.")
-    name = _ALIASES.get(name, name)
+    name = ALIASES[name].name if name in ALIASES else name
     return name if path.startswith("torch.") and name in _BYTES else None
 
 
