@@ -12,9 +12,8 @@ from typing import Any
 
 from stridetool.core.drivers.device import Device, Driver
 from stridetool.core.memory.allocator import Allocator
-from stridetool.core.memory.registry import allocator_for
+from stridetool.core.memory.registry import allocator_for, is_simulated
 from stridetool.core.options import as_device
-from stridetool.core.simulated import is_simulated
 from stridetool.core.storage import current
 from stridetool.errors import ArgumentTypeError, ArgumentValueError
 from stridetool.errors import OutOfMemoryError as OutOfMemoryError

@@ -13,8 +13,8 @@ from stridetool.core.dispatch import operator
 from stridetool.core.drivers.device import CPU, Device
 from stridetool.core.dtype import DTYPES, DType
 from stridetool.core.layout import Layout
+from stridetool.core.memory.registry import is_simulated
 from stridetool.core.shapes import checked_numel, contiguous_strides
-from stridetool.core.simulated import is_simulated
 from stridetool.core.storage import DataPtr, Storage
 from stridetool.core.tensor import Tensor, make_tensor
 from stridetool.errors import ArgumentValueError, InterchangeError, TensorError
@@ -32,6 +32,10 @@ _CODE_OF = {
 }
 _READ_ONLY = 1  # bit of DLManagedTensorVersioned.flags
 _VERSION = (1, 0)
+_INVALID = (
+    "from_dlpack received an invalid capsule. Note that DLTensor capsules can be consumed only once, so you might have "
+    "already constructed a tensor from it once."
+)
 
 
 class _DLTensor(ctypes.Structure):
@@ -203,11 +207,7 @@ def _is_capsule(value: object) -> bool:
 
 def _ask(producer: Any) -> Any:
     if not hasattr(producer, "__dlpack__"):
-        raise TensorError(
-            "from_dlpack received an invalid capsule. Note that DLTensor capsules can be consumed only once, so you "
-            "might have already constructed a tensor from it once.",
-            hint=f"{type(producer).__name__} has no __dlpack__",
-        )
+        raise TensorError(_INVALID, hint=f"{type(producer).__name__} has no __dlpack__")
     try:
         return producer.__dlpack__(max_version=_VERSION)
     except TypeError:  # a producer from before DLPack 1.0
@@ -217,10 +217,7 @@ def _ask(producer: Any) -> Any:
 def _consume(capsule: Any) -> Tensor:
     name = next((name for name in _STRUCTS if _is_valid(capsule, name)), None)
     if name is None:
-        raise TensorError(
-            "from_dlpack received an invalid capsule. Note that DLTensor capsules can be consumed only once, so you "
-            "might have already constructed a tensor from it once."
-        )
+        raise TensorError(_INVALID)
     struct = _STRUCTS[name]
     address = _pointer(capsule, name)
     managed = struct.from_address(address)
@@ -272,5 +269,5 @@ def _checked_device(dl: Any) -> Device:
     raise InterchangeError(f"cannot take an array on DLPack device ({dl.device_type}, {dl.device_id}) here")
 
 
-Tensor.__dlpack__ = to_dlpack  # type: ignore[attr-defined]
+Tensor.__dlpack__ = to_dlpack  # type: ignore[attr-defined]  # hung on the class from here, as operators are
 Tensor.__dlpack_device__ = dlpack_device  # type: ignore[attr-defined]

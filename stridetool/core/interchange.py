@@ -16,11 +16,11 @@ from stridetool.core.drivers.device import CPU
 from stridetool.core.dtype import BY_NUMPY, DType
 from stridetool.core.grad_mode import is_grad_enabled
 from stridetool.core.layout import Layout
+from stridetool.core.memory.registry import is_simulated
 from stridetool.core.ops.copies import to, to_copy
 from stridetool.core.ops.factories import tensor
 from stridetool.core.options import TensorOptions
-from stridetool.core.simulated import is_simulated
-from stridetool.core.storage import DataPtr, Storage
+from stridetool.core.storage import DataPtr, Exported, Storage
 from stridetool.core.tensor import INTERFACES, Tensor, make_tensor
 from stridetool.errors import ArgumentTypeError, ArgumentValueError, TensorError
 
@@ -145,7 +145,7 @@ def numpy(self: Tensor, *, force: bool = False) -> Any:
     if self._dtype.numpy_name is None:
         raise ArgumentTypeError(f"Got unsupported ScalarType {self._dtype.scalar_name}")
     self._storage.resizable = False
-    return np.asarray(_Exported(self))
+    return np.asarray(Exported(array_interface(self), self._storage.pointer))
 
 
 def array_interface(self: Tensor) -> dict[str, Any]:
@@ -158,16 +158,6 @@ def array_interface(self: Tensor) -> dict[str, Any]:
         "typestr": np.dtype(self._dtype.numpy_name).str,
         "version": 3,
     }
-
-
-class _Exported:
-    """What a NumPy array keeps as its base: the interface, and the pointer that owns the bytes."""
-
-    __slots__ = ("__array_interface__", "pointer")
-
-    def __init__(self, x: Tensor) -> None:
-        self.__array_interface__ = array_interface(x)
-        self.pointer = x._storage.pointer
 
 
 def _array(self: Tensor, dtype: Any = None, copy: bool | None = None) -> Any:
@@ -208,8 +198,8 @@ def _interface(self: Tensor) -> dict[str, Any]:
     return array_interface(self)
 
 
-Tensor.numpy = numpy  # type: ignore[attr-defined]
+Tensor.numpy = numpy  # type: ignore[attr-defined]  # hung on the class from here, as operators are
 Tensor.__array__ = _array  # type: ignore[attr-defined]
+Tensor.__array_priority__ = 1000  # type: ignore[attr-defined]
 INTERFACES["__array_interface__"] = _interface
 INTERFACES["__cuda_array_interface__"] = cuda_array_interface
-Tensor.__array_priority__ = 1000  # type: ignore[attr-defined]

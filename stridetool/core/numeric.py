@@ -16,12 +16,12 @@ from stridetool.core.dtype import DType
 
 Array = Any  # numpy.ndarray or cupy.ndarray
 
-# (exponent bits, mantissa bits, exponent bias, code of what lies beyond the largest finite value, code of NaN)
+# (mantissa bits, exponent bias, code of what lies beyond the largest finite value, code of NaN)
 _MINIFLOATS = {
-    "float8_e4m3fn": (4, 3, 7, 0x7E, 0x7F),  # saturates
-    "float8_e5m2": (5, 2, 15, 0x7C, 0x7F),
-    "float8_e4m3fnuz": (4, 3, 8, 0x80, 0x80),
-    "float8_e5m2fnuz": (5, 2, 16, 0x80, 0x80),
+    "float8_e4m3fn": (3, 7, 0x7E, 0x7F),  # saturates
+    "float8_e5m2": (2, 15, 0x7C, 0x7F),
+    "float8_e4m3fnuz": (3, 8, 0x80, 0x80),
+    "float8_e5m2fnuz": (2, 16, 0x80, 0x80),
 }
 
 
@@ -86,10 +86,8 @@ def _decode_table(name: str) -> Array:
     codes = np.arange(256)
     if name == "float8_e8m0fnu":
         return np.where(codes == 255, np.nan, np.ldexp(1.0, codes - 127)).astype("f4")
-    _, mantissa_bits, bias, _, nan = _MINIFLOATS[name]
-    exponent, mantissa = (codes & 0x7F) >> mantissa_bits, codes & ((1 << mantissa_bits) - 1)
-    significand = np.where(exponent == 0, mantissa, mantissa + (1 << mantissa_bits))
-    values = np.ldexp(significand.astype("f8"), np.maximum(exponent, 1) - bias - mantissa_bits)
+    nan = _MINIFLOATS[name][-1]
+    values = _magnitudes(codes & 0x7F, name)
     values = np.where(codes & 0x80, -values, values)
     if nan == 0x80:
         return np.where(codes == nan, np.nan, values).astype("f4")
@@ -101,17 +99,21 @@ def _decode_table(name: str) -> Array:
 @functools.cache
 def _boundaries(name: str) -> Array:
     """The midpoints between neighbouring magnitudes, the last one towards what would come after the largest."""
-    exponent_bits, mantissa_bits, bias, _, _ = _MINIFLOATS[name]
-    codes = np.arange((1 << (exponent_bits + mantissa_bits)) + 1)
+    values = _magnitudes(np.arange(129), name)
+    return (values[1:] + values[:-1]) / 2
+
+
+def _magnitudes(codes: Array, name: str) -> Array:
+    """What codes without a sign bit stand for, as float64, infinities and NaN not told apart."""
+    mantissa_bits, bias = _MINIFLOATS[name][:2]
     exponent, mantissa = codes >> mantissa_bits, codes & ((1 << mantissa_bits) - 1)
     significand = np.where(exponent == 0, mantissa, mantissa + (1 << mantissa_bits))
-    values = np.ldexp(significand.astype("f8"), np.maximum(exponent, 1) - bias - mantissa_bits)
-    return (values[1:] + values[:-1]) / 2
+    return np.ldexp(significand.astype("f8"), np.maximum(exponent, 1) - bias - mantissa_bits)
 
 
 def _encode_minifloat(values: Array, name: str) -> Array:
     xp = module_of(values)
-    _, _, _, beyond, nan = _MINIFLOATS[name]
+    _, _, beyond, nan = _MINIFLOATS[name]
     boundaries = xp.asarray(_boundaries(name))
     with np.errstate(invalid="ignore"):  # signalling NaNs
         magnitude = abs(values).astype("f8")

@@ -1,7 +1,7 @@
 """Sizes and dimension numbers: what can be said before any stride is known.
 
 Wrapping of negative dimensions, inference of -1, the strides that a fresh tensor gets. The error texts are those of
-torch 2.14; `core/layout.py` builds the view algebra on these.
+torch 2.13; `core/layout.py` builds the view algebra on these.
 """
 
 from __future__ import annotations

@@ -149,7 +149,7 @@ class Storage:
         """The bytes as a NumPy array of uint8 that shares them and keeps them alive."""
         import numpy as np
 
-        return np.asarray(_Exported(self.__array_interface__, self.pointer))
+        return np.asarray(Exported(self.__array_interface__, self.pointer))
 
     def _require_host(self) -> None:
         if self.device.type != "cpu":
@@ -206,7 +206,7 @@ class Storage:
         return f"[stridetool.UntypedStorage(device={self.device}) of size {self.nbytes()}]"
 
 
-class _Exported:
+class Exported:
     """What NumPy keeps as the base of a shared array: the interface, and the pointer that owns the bytes."""
 
     __slots__ = ("__array_interface__", "pointer")

@@ -1,4 +1,4 @@
-"""A real GPU through CuPy's runtime: the only file that imports CuPy (lazily: that costs a second)."""
+"""A real GPU through CuPy's runtime: the only file of the core that imports CuPy (lazily: that costs a second)."""
 
 from __future__ import annotations
 

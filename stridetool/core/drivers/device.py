@@ -99,7 +99,7 @@ class Driver(Protocol):
 _drivers: dict[Device, Driver] = {}
 
 
-def _indexed(device: Device) -> Device:
+def indexed(device: Device) -> Device:
     """`cuda` is `cuda:0`; `cpu` and `cpu:0` are the same device."""
     return CPU if device.type == "cpu" else Device(device.type, device.index or 0)
 
@@ -126,7 +126,7 @@ _MAKERS: dict[str, Callable[[Device], Driver]] = {"cpu": _host, "cuda": _cuda}
 
 def driver_for(device: Device) -> Driver:
     """The driver of `device`, made when it is first asked for. Raises TensorError for an unknown type."""
-    device = _indexed(device)
+    device = indexed(device)
     if device not in _drivers:
         if device.type not in _MAKERS:
             raise TensorError(f"no driver for device type '{device.type}'")
@@ -136,4 +136,4 @@ def driver_for(device: Device) -> Driver:
 
 def set_driver(driver: Driver) -> None:
     """Let `driver` answer for its device from now on (a simulated GPU of another size, a recorder)."""
-    _drivers[_indexed(driver.device)] = driver
+    _drivers[indexed(driver.device)] = driver

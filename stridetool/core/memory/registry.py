@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
-from stridetool.core.drivers.device import CPU, Device, Driver, driver_for
+from stridetool.core.drivers.device import Device, Driver, driver_for, indexed
 from stridetool.core.memory.allocator import Allocator
 from stridetool.core.memory.caching import CachingAllocator
 from stridetool.core.memory.cpu import CpuCachingAllocator, DirectAllocator
@@ -33,10 +33,6 @@ def caching_for(driver: Driver) -> Allocator:
     return CachingAllocator(driver, settings_from(os.environ))
 
 
-def _key(device: Device) -> Device:
-    return CPU if device.type == "cpu" else Device(device.type, device.index or 0)
-
-
 def _make(driver: Driver) -> Allocator:
     """Torch's choice: the host is not cached, a GPU is."""
     return DirectAllocator(driver) if driver.device.type == "cpu" else caching_for(driver)
@@ -44,7 +40,7 @@ def _make(driver: Driver) -> Allocator:
 
 def allocator_for(device: Device) -> Allocator:
     """The allocator of `device`. Raises TensorError for a device that no driver answers for."""
-    key = _key(device)
+    key = indexed(device)
     if key not in _allocators:
         _allocators[key] = _make(driver_for(key))
     return _allocators[key]
@@ -53,6 +49,15 @@ def allocator_for(device: Device) -> Allocator:
 def set_allocator(device: Device, allocator: Allocator | None) -> None:
     """Let `allocator` serve `device` from now on; None: the default one. Live memory stays valid."""
     if allocator is None:
-        _allocators.pop(_key(device), None)
+        _allocators.pop(indexed(device), None)
     else:
-        _allocators[_key(device)] = allocator
+        _allocators[indexed(device)] = allocator
+
+
+def is_simulated(device: Device) -> bool:
+    """Whether the simulator serves `device`: nobody may be handed its addresses, which lead nowhere."""
+    if device.type != "cuda":
+        return False
+    from stridetool.core.drivers.sim import SimDriver
+
+    return isinstance(allocator_for(device).driver, SimDriver)
