@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from stridetool.analysis.recorded_device import PoolFinder, RecordedDriver, UnexpectedError
+from stridetool.analysis.conditions import UNLIMITED
+from stridetool.analysis.recorded_device import PoolFinder, RecordedDriver, UnexpectedError, device_bytes
 from stridetool.analysis.rewind import Start, rewind, sized
 from stridetool.core.memory import restore
 from stridetool.core.memory.blocks import FREE, SMALL_BUFFER, SMALL_SIZE, Block
@@ -54,16 +55,37 @@ def check(
     """Replay the recorded requests (up to entry `until`) and count the addresses that come out as recorded."""
     start = start or rewind(recording)
     sizes = sized(start, settings)
+    total = device_bytes(recording, start)
+    result = _learned(recording, settings, policy, start, sizes, until, total)
+    if total != UNLIMITED and (result.lost or result.first_miss is not None):
+        other = _learned(recording, settings, policy, start, sizes, until, UNLIMITED)
+        if other.predicted > result.predicted:
+            result, total = other, UNLIMITED
+    if on_entry is not None:
+        learned = result.widened
+        result = _Pass(recording, settings, policy, start, {**sizes, **learned}, until, total).run(on_entry)
+        result.widened = learned
+    return result, start
+
+
+def _learned(
+    recording: DeviceRecording,
+    settings: Settings,
+    policy: str,
+    start: Start,
+    sizes: dict[int, int],
+    until: int | None,
+    total: int,
+) -> Check:
+    """Passes until no later address tells of a block that was larger; `widened` are all that were."""
     learned: dict[int, int] = {}
     for _ in range(_MAX_PASSES):
-        result = _Pass(recording, settings, policy, start, {**sizes, **learned}, until).run()
+        result = _Pass(recording, settings, policy, start, {**sizes, **learned}, until, total).run()
         if not result.widened:
             break
         learned |= result.widened
-    if on_entry is not None:
-        result = _Pass(recording, settings, policy, start, {**sizes, **learned}, until).run(on_entry)
     result.widened = learned
-    return result, start
+    return result
 
 
 class _Pass:
@@ -77,11 +99,12 @@ class _Pass:
         start: Start,
         sizes: dict[int, int],
         until: int | None,
+        total: int,
     ) -> None:
         self.history: History = recording.history
         self.end = len(self.history) if until is None else min(until + 1, len(self.history))
         self.page = settings.large_segment_size
-        self.driver = RecordedDriver()
+        self.driver = RecordedDriver(total)
         self.heap = CachingAllocator(self.driver, settings, policy=policy, fraction=1.0)
         self.heap.set_fraction(1.0)
         self.start = start

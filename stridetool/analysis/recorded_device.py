@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import deque
+from collections.abc import Iterator
+from itertools import pairwise
 
 from stridetool.analysis.conditions import UNLIMITED
 from stridetool.analysis.rewind import Start
 from stridetool.core.drivers.sim import SimDriver
-from stridetool.core.memory.recorded import DEFAULT_POOL, DeviceRecording, PoolId
+from stridetool.core.memory.blocks import SMALL_BUFFER
+from stridetool.core.memory.recorded import DEFAULT_POOL, DeviceRecording, History, PoolId
 
 
 class UnexpectedError(Exception):
@@ -18,10 +21,16 @@ class UnexpectedError(Exception):
 class RecordedDriver(SimDriver):
     """Gives the segments and pages that were recorded, in their order, and nothing else."""
 
-    def __init__(self) -> None:
+    def __init__(self, total_bytes: int) -> None:
         super().__init__(UNLIMITED, stream_events="manual")
+        self.total_bytes = total_bytes
         self.expected: deque[tuple[str, int, int]] = deque()  # (action, address, bytes)
+        self.reserved: dict[int, int] = {}  # start of a range → end of what was ever mapped in it
         self.asked = False  # whether the allocator itself is asking now, and not the recording
+
+    def mem_info(self) -> tuple[int, int]:
+        """The total decides how long reserved ranges are; nothing fails for want of it."""
+        return self.total_bytes, self.total_bytes
 
     def _next(self, action: str) -> tuple[str, int, int]:
         if not self.expected or self.expected[0][0] != action:
@@ -38,8 +47,24 @@ class RecordedDriver(SimDriver):
 
     def reserve(self, nbytes: int) -> int:
         address = self._next("segment_map")[1]
+        if any(start <= address <= end for start, end in self.reserved.items()):
+            raise UnexpectedError
         self.adopt(address, nbytes, is_virtual=True)
         return address
+
+    def _note_end(self, address: int, nbytes: int) -> None:
+        start = max((start for start in self.reserved if start <= address), default=None)
+        if start is not None:
+            self.reserved[start] = max(self.reserved[start], address + nbytes)
+
+    def unreserve(self, address: int, nbytes: int) -> None:
+        self.reserved.pop(address, None)
+        super().unreserve(address, nbytes)
+
+    def adopt(self, address: int, nbytes: int, *, is_virtual: bool = False) -> None:
+        if is_virtual:
+            self.reserved[address] = address
+        super().adopt(address, nbytes, is_virtual=is_virtual)
 
     def create(self, nbytes: int) -> int:
         if self.asked:
@@ -48,13 +73,56 @@ class RecordedDriver(SimDriver):
 
     def map(self, address: int, nbytes: int, handle: int) -> None:
         if not self.asked:
+            self._note_end(address, nbytes)
             return
         _, start, left = self._next("segment_map")
         if address != start or left < nbytes:
             raise UnexpectedError
+        self._note_end(address, nbytes)
         self.expected.popleft()
         if left > nbytes:
             self.expected.appendleft(("segment_map", start + nbytes, left - nbytes))
+
+
+def device_bytes(recording: DeviceRecording, start: Start) -> int:
+    """The size of the device, from the distance of two reserved ranges, which are 9/8 of it, or from a failure.
+
+    It matters to expandable segments alone: how much room there is behind a block is part of their best fit.
+    """
+    lowest: dict[tuple[PoolId, int, bool], int] = {}
+    history = recording.history
+    places = [
+        (known or DEFAULT_POOL, on, size == SMALL_BUFFER, place)
+        for action, known, on, size, place in zip(
+            history.actions, history.pool_ids, history.streams, history.sizes, history.addresses, strict=True
+        )
+        if action == "segment_map"
+    ]
+    places += [(s.pool_id, s.stream, s.is_small, s.address) for s in recording.segments if s.is_expandable]
+    places += [(s.pool_id, s.stream, s.is_small, s.address) for s in start.segments.values() if s.is_expandable]
+    for pool, stream, small, address in places:
+        key = pool, stream, small
+        lowest[key] = min(lowest.get(key, address), address)
+    starts = sorted(lowest.values())
+    gaps = [after - before for before, after in pairwise(starts)]
+    held = sum(segment.size for segment in recording.segments)
+    plausible = [gap * 8 // 9 for gap in gaps if gap > held]
+    if plausible:
+        return min(plausible)
+    return max(_usable_at_failures(history, held), default=UNLIMITED)
+
+
+def _usable_at_failures(history: History, held: int) -> Iterator[int]:
+    """Held plus free bytes at each failure; `held` are those at the end."""
+    for action, address, size in zip(
+        reversed(history.actions), reversed(history.addresses), reversed(history.sizes), strict=True
+    ):
+        if action == "oom":
+            yield held + address
+        elif action in ("segment_map", "segment_alloc"):
+            held -= size
+        elif action in ("segment_unmap", "segment_free"):
+            held += size
 
 
 class PoolFinder:

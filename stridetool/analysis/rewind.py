@@ -8,7 +8,7 @@ needed, because a smaller rest is not split off. A gap of at most 1 MiB behind a
 
 from __future__ import annotations
 
-from bisect import bisect_right, insort
+from bisect import bisect_left, bisect_right, insort
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -55,7 +55,7 @@ def rewind(recording: DeviceRecording) -> Start:
     """Walk the entries backwards from the recorded end."""
     start = Start()
     history = recording.history
-    ranges = _Ranges(recording.segments)
+    ranges = _Ranges(recording.segments, _Evidence(recording))
     for segment in recording.segments:
         for block in segment.blocks:
             if block.state != INACTIVE:
@@ -97,10 +97,36 @@ def _undo(history: History, index: int, blocks: dict[int, StartBlock], ranges: _
     return None
 
 
+class _Evidence:
+    """Whether expandable memory is of small or large blocks: what was mapped or allocated there at other times.
+
+    Small pages are mapped one at a time, as no small request needs two; large ones are larger than that.
+    """
+
+    def __init__(self, recording: DeviceRecording) -> None:
+        history = recording.history
+        kinds = {
+            address: size == SMALL_BUFFER if action == "segment_map" else size <= SMALL_SIZE
+            for action, address, size in zip(history.actions, history.addresses, history.sizes, strict=True)
+            if action in ("segment_map", "alloc")
+        }
+        kinds |= {block.address: s.is_small for s in recording.segments if s.is_expandable for block in s.blocks}
+        self._kinds = kinds
+        self._addresses = sorted(kinds)
+
+    def is_small(self, address: int, size: int) -> bool:
+        """What the first thing known within the range was; without any, a single page is small."""
+        index = bisect_left(self._addresses, address)
+        if index < len(self._addresses) and self._addresses[index] < address + size:
+            return self._kinds[self._addresses[index]]
+        return size == SMALL_BUFFER
+
+
 class _Ranges:
     """The segments and mapped ranges of a device, as they come and go backwards."""
 
-    def __init__(self, segments: Iterable[HeldSegment]) -> None:
+    def __init__(self, segments: Iterable[HeldSegment], evidence: _Evidence) -> None:
+        self._evidence = evidence
         self._at: dict[int, Range] = {
             s.address: Range(s.address, s.size, s.stream, s.is_small, s.pool_id, s.is_expandable) for s in segments
         }
@@ -130,13 +156,12 @@ class _Ranges:
 
     def add(self, address: int, size: int, stream: int, pool_id: PoolId, expandable: bool) -> None:
         """A range that was given back later; mapped neighbours of the same pool become one with it."""
-        small = size == SMALL_BUFFER
+        small = self._evidence.is_small(address, size) if expandable else size == SMALL_BUFFER
         if expandable:
-            left, right = self._containing(address - 1), self._at.get(address + size)
-            neighbours = [n for n in (left, right) if n is not None and n.is_expandable and n.stream == stream]
-            for neighbour in neighbours:
+            for neighbour in (self._containing(address - 1), self._at.get(address + size)):
+                if neighbour is None or neighbour[2:] != (stream, small, pool_id, True):
+                    continue
                 if neighbour.address + neighbour.size == address or neighbour.address == address + size:
-                    small, pool_id = neighbour.is_small, neighbour.pool_id
                     self._drop(neighbour.address)
                     address = min(address, neighbour.address)
                     size += neighbour.size

@@ -43,7 +43,8 @@ def install(
         first = group[0]
         pool = pool_of(heap, first.pool_id, first.is_small)
         if first.is_expandable:
-            step = SMALL_BUFFER if first.is_small else page
+            whole = all(each.size % page == 0 for each in group)
+            step = page if whole and not first.is_small else SMALL_BUFFER
             segment = _reserve_at(heap, pool, first, group[-1], step, _room_behind(group[-1], ordered))
             for each in group:
                 _map_at(heap, segment, each.address, each.size)
@@ -85,7 +86,8 @@ def _room_behind(last: Range, ranges: list[Range]) -> int:
 
 def _reserve_at(heap: CachingAllocator, pool: BlockPool, first: Range, last: Range, page: int, room: int) -> Segment:
     assert isinstance(heap.driver, SimDriver)
-    size = last.address - first.address + room // page * page
+    total = heap.total_bytes + heap.total_bytes // 8
+    size = min(-(-total // page) * page, last.address - first.address + room // page * page)
     size = max(size, last.address + last.size - first.address)
     heap.driver.adopt(first.address, size, is_virtual=True)
     segment = heap.add_segment(pool, first.stream, first.address, size, page=page)
@@ -222,7 +224,8 @@ def grant(heap: CachingAllocator, each: Range, *, page: int) -> None:
         return
     if segment is None or not segment.page:
         step = SMALL_BUFFER if each.is_small else page
-        segment = _reserve_at(heap, pool, each, each, step, each.size + (1 << 44))
+        behind = min((start for start in heap.segments if start > each.address), default=each.address + (1 << 48))
+        segment = _reserve_at(heap, pool, each, each, step, behind - each.address)
         heap.configure(heap.settings)
     _map_at(heap, segment, each.address, each.size)
 
