@@ -36,7 +36,8 @@ def is_tar(start: bytes) -> bool:
     if not digits or digits.strip(b"01234567"):
         return False
     blank = start[: _TAR_CHECKSUM.start] + b" " * 8 + start[_TAR_CHECKSUM.stop : HEAD_BYTES]
-    return int(digits, 8) == sum(blank)
+    # Some old programs summed signed bytes, and Python's tarfile takes that too.
+    return int(digits, 8) in (sum(blank), sum(blank) - 256 * sum(byte > 127 for byte in blank))
 
 
 def _is_safetensors(start: bytes) -> bool:

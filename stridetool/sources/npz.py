@@ -7,7 +7,14 @@ from stridetool.errors import InputError
 from stridetool.sources.detect import NPY_MAGIC
 from stridetool.sources.file_bytes import Bytes
 from stridetool.sources.npy import MAX_HEADER, array_records, header_bytes, read_header
-from stridetool.sources.zip_directory import Directory, Member, contents, data_offset, member_regions
+from stridetool.sources.zip_directory import (
+    Directory,
+    Member,
+    contents,
+    local_header,
+    local_header_note,
+    member_regions,
+)
 
 _USUAL_HEADER = 128  # NumPy pads to multiples of 64
 _HEADERS, _HEADER_OF_EACH, _ALL_HEADERS = 1 << 18, 256, 4 << 20
@@ -21,7 +28,9 @@ def read_npz(data: Bytes, path: str, directory: Directory) -> TensorFile:
     for member in directory.last().values():
         if not member.stored_bytes and not member.size:
             continue
-        header, start = _beginning(data, member), data_offset(data, member)
+        header, (start, agrees) = _beginning(data, member), local_header(data, member)
+        if not agrees:
+            notes.append(local_header_note(member))
         budget -= min(header.size, header_bytes(header))
         if budget < 0:
             raise InputError(f"more than {limit:,} bytes of headers")

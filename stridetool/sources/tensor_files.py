@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 
 import msgspec
 
-from stridetool.core.tensor_file import Note, Region, TensorFile
+from stridetool.core.tensor_file import Note, Region, Severity, TensorFile
 from stridetool.errors import InputError
 from stridetool.sources import (
     gguf,
@@ -23,6 +24,7 @@ from stridetool.sources import (
 )
 from stridetool.sources.detect import HEAD_BYTES, detect
 from stridetool.sources.file_bytes import FileBytes, head
+from stridetool.sources.torch_pickle import start_notes
 
 Progress = Callable[[int, int, str], None]  # files read, files in all, the path of the next
 
@@ -44,6 +46,8 @@ _READERS: dict[str, Callable[[FileBytes, str], TensorFile]] = {
 _KINDS_HINT = ".npy, .npz, .safetensors, .gguf and what torch.save and torch.jit.save write can be read"
 _MAX_DEPTH = 8
 _MAX_FILES = 10_000
+_MAX_NOTES = 200  # of one kind in one file
+_MAX_TENSORS = 300_000  # in all files of a directory or an index
 
 
 def open_tensor_files(path: str, progress: Progress | None = None) -> list[TensorFile]:
@@ -67,10 +71,24 @@ def open_tensor_file(path: str) -> TensorFile:
         except InputError as error:
             raise InputError(f"cannot read {path}: {error.message}", hint=error.hint) from error
     suffix = os.path.splitext(path)[1].lower()
+    notes = _not_too_many(found.notes)
     if found.kind not in _SUFFIXES.get(suffix, (found.kind,)):
-        note = Note("suffix", "warning", f"the file is called {suffix} and is {found.kind}", None, "rename it")
-        return msgspec.structs.replace(found, notes=(note, *found.notes))
-    return found
+        notes.insert(
+            0, Note("suffix", "warning", f"the file is called {suffix} and is {found.kind}", None, "rename it")
+        )
+    return msgspec.structs.replace(found, notes=tuple(notes))
+
+
+def _not_too_many(notes: Iterable[Note]) -> list[Note]:
+    """The first notes of each kind, and how many more there are: a file can give cause for one per byte."""
+    counts, kept = Counter[tuple[str, Severity]](), list[Note]()
+    for note in notes:
+        kind = (note.code, note.severity)
+        counts[kind] += 1
+        if counts[kind] <= _MAX_NOTES:
+            kept.append(note)
+    more = [(kind, count - _MAX_NOTES) for kind, count in counts.items() if count > _MAX_NOTES]
+    return kept + [Note(code, severity, f"{count:,} more findings of this kind") for (code, severity), count in more]
 
 
 def _read(data: FileBytes, path: str) -> TensorFile:
@@ -80,8 +98,13 @@ def _read(data: FileBytes, path: str) -> TensorFile:
     family = detect(start)
     reader = _READERS.get(family or "")
     # A zip archive is known by its end, too: whatever stands before it is a prefix.
-    if family == "zip" or (family is None and zip_directory.has_directory(data)):
+    if family == "zip":
         return _read_zip(data, path)
+    # A pickle of protocol 0 or 1 begins like any text.
+    if family is None and torch_legacy.begins_as_legacy(data):
+        return torch_legacy.read_legacy(data, path)
+    if family is None and zip_directory.has_directory(data):
+        return _behind_prefix(_read_zip(data, path), data)
     if reader is None:
         raise _unknown(data, path, start)
     return reader(data, path)
@@ -92,6 +115,14 @@ def _read_zip(data: FileBytes, path: str) -> TensorFile:
     if torch_archive.is_torch_archive(directory):
         return torch_archive.read_archive(data, path, directory)
     return npz.read_npz(data, path, directory)
+
+
+def _behind_prefix(found: TensorFile, data: FileBytes) -> TensorFile:
+    """An archive behind other bytes, which torch.load and numpy.load take for a pickle: what these would do is told."""
+    notes = [*found.notes]
+    if not any(note.code == "prefix" for note in notes):
+        notes.append(Note("prefix", "warning", "the file begins with no archive: other programs may see another file"))
+    return msgspec.structs.replace(found, notes=(*notes, *start_notes(data)))
 
 
 def _unknown(data: FileBytes, path: str, start: bytes) -> InputError:
@@ -155,7 +186,7 @@ def _sharded(path: str, progress: Progress | None) -> list[TensorFile]:
 
 
 def _read_all(paths: list[str], progress: Progress | None) -> list[TensorFile]:
-    files = []
+    files, tensors = list[TensorFile](), 0
     for number, path in enumerate(paths):
         if progress is not None:
             progress(number, len(paths), path)
@@ -163,6 +194,9 @@ def _read_all(paths: list[str], progress: Progress | None) -> list[TensorFile]:
             files.append(open_tensor_file(path))
         except InputError as error:
             files.append(_unreadable(path, error))
+        tensors += len(files[-1].tensors)
+        if tensors > _MAX_TENSORS:
+            raise InputError(f"more than {_MAX_TENSORS:,} tensors in the files up to {path}", hint="name fewer files")
     return files
 
 

@@ -23,6 +23,7 @@ from stridetool.sources.zip_directory import (
     contents,
     folded,
     local_header,
+    local_header_note,
     member_regions,
 )
 
@@ -114,7 +115,7 @@ class _Archive:
             header = local_header(self._data, member)
             self._starts[name] = header.data_offset
             if not header.agrees:
-                self.notes.append(_local_note(member))
+                self.notes.append(local_header_note(member))
         return self._starts[name]
 
     def _check_version(self) -> None:
@@ -173,13 +174,6 @@ def _case_notes(members: dict[str, Member], root: str) -> Iterator[Note]:
                 "member-case", "warning", f"torch takes it for {name}, other readers of zip archives do not",
                 member.name, "torch.save writes these names in small letters: do not trust the file",
             )  # fmt: skip
-
-
-def _local_note(member: Member) -> Note:
-    return Note(
-        "local-header", "warning", "the header before its data tells another name, size or method than the directory",
-        member.name, "programs that read an archive from its beginning see another file: do not trust it",
-    )  # fmt: skip
 
 
 def _foreign_note(name: str, member: Member) -> Note:

@@ -11,7 +11,7 @@ from stridetool.core.tensor_file import FileStorage, Note, Region, TensorFile
 from stridetool.errors import InputError
 from stridetool.sources.file_bytes import Bytes
 from stridetool.sources.pickle_records import Dict
-from stridetool.sources.torch_pickle import PickleStream, described, placed
+from stridetool.sources.torch_pickle import PickleStream, described, global_notes, placed
 from stridetool.sources.torch_storages import StorageClaim, is_key
 from stridetool.sources.torch_types import itemsize
 
@@ -30,7 +30,8 @@ def read_legacy(data: Bytes, path: str) -> TensorFile:
     if stream.next_object() != PROTOCOL_VERSION:
         raise InputError(f"a protocol version other than {PROTOCOL_VERSION}")
     notes = _system_notes(stream.next_object())
-    pickled = described(*stream.next())
+    root, machine = stream.next()
+    pickled = described(root, machine)
     keys = stream.next_object()
     regions = [Region(0, stream.position, "header")]
     roots = {claim.key: claim for claim in pickled.claims}
@@ -38,6 +39,8 @@ def read_legacy(data: Bytes, path: str) -> TensorFile:
     for key in _checked_keys(keys, roots):
         starts[key] = _take_storage(stream, roots[key], regions)
     storages = tuple(_storage(claim, starts) for claim in pickled.claims)
+    # The small pickles around the object are run by a loader as well.
+    others = global_notes(found for name, found in stream.globals.items() if name not in machine.globals)
     return TensorFile(
         kind="torch legacy",
         path=path,
@@ -45,8 +48,16 @@ def read_legacy(data: Bytes, path: str) -> TensorFile:
         tensors=pickled.tensors,
         storages=storages,
         regions=tuple(regions),
-        notes=(*notes, *pickled.notes),
+        notes=(*notes, *pickled.notes, *others),
     )
+
+
+def begins_as_legacy(data: Bytes) -> bool:
+    """Whether the first pickle is the magic number, in whichever protocol it is written."""
+    try:
+        return bool(PickleStream(data).next_object() == MAGIC_NUMBER)
+    except InputError:
+        return False
 
 
 def _checked_keys(keys: Any, roots: dict[str, StorageClaim]) -> list[str]:

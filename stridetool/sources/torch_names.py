@@ -17,6 +17,7 @@ from stridetool.sources.torch_tensors import call_path, rebuild
 MAX_VISITS = 2_000_000
 MAX_TENSORS = 100_000
 _MAX_NAME = 4096
+_SAME_HASH = (1 << 61) - 1  # Python's hash of an integer is its rest by this
 _ALL_NAMES = 32 << 20  # characters
 _ROOT = "tensor"  # where the file holds nothing but one tensor
 _MAPPINGS = ("collections.OrderedDict", "collections.defaultdict", "collections.Counter")
@@ -94,12 +95,17 @@ def _entries(pairs: list[tuple[Any, Any]]) -> Iterator[Named]:
 
 def _entries_once(pairs: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
     """The entries that a dict would keep: of a key that stands twice, the last value."""
-    texts = [key for key, _ in pairs if isinstance(key, str)]
-    if len(set(texts)) == len(texts):
+    plain = [key for key, _ in pairs if _is_plain(key)]
+    if len(set(plain)) == len(plain):
         return pairs
-    kept = {key: value for key, value in pairs if isinstance(key, str)}
-    others = [(key, value) for key, value in pairs if not isinstance(key, str)]
+    kept = {key: value for key, value in pairs if _is_plain(key)}
+    others = [(key, value) for key, value in pairs if not _is_plain(key)]
     return [*kept.items(), *others]
+
+
+def _is_plain(key: Any) -> bool:
+    """A text or a number (1, 1.0 and True are one key to Python); integers so large that many share a hash are none."""
+    return isinstance(key, str | float) or (isinstance(key, int) and abs(key) < _SAME_HASH)
 
 
 def _key_text(key: Any) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -50,6 +51,7 @@ class PickleStream:
     def __init__(self, data: Bytes) -> None:
         self.data, self.position = data, 0
         self._budget = BUDGET
+        self.globals: dict[tuple[str, str], Global] = {}  # of all pickles so far
 
     def next(self) -> tuple[Any, Machine]:
         """The object of the next pickle and the machine that made it.
@@ -69,6 +71,7 @@ class PickleStream:
                 continue
             self.position += length
             self._budget = machine.budget
+            self.globals |= machine.globals
             return value, machine
 
     def next_object(self) -> Any:
@@ -120,6 +123,14 @@ def global_notes(named: Iterable[Global]) -> Iterator[Note]:
     yield from map(_global_note, shown)
     if len(unknown) > len(shown):
         yield Note("unsafe-global", "warning", f"{len(unknown) - len(shown):,} more globals that need code")
+
+
+def start_notes(data: Bytes) -> Iterator[Note]:
+    """Notes for the globals of the pickle that `data` begins with, as far as it is one: a loader runs that far too."""
+    machine = Machine(data.read(0, min(data.size, _FIRST_WINDOW)), BUDGET)
+    with contextlib.suppress(InputError):
+        machine.run()
+    return global_notes(machine.globals.values())
 
 
 def _global_note(found: Global) -> Note:

@@ -14,6 +14,7 @@ from stridetool.errors import InputError
 from stridetool.sources.detect import is_tar
 from stridetool.sources.file_bytes import Bytes, Part
 from stridetool.sources.pickle_records import Global
+from stridetool.sources.torch_legacy import begins_as_legacy
 from stridetool.sources.torch_pickle import PickleStream, global_notes, placed
 from stridetool.sources.torch_storages import MAX_BYTES, StorageClaim, is_key
 from stridetool.sources.torch_types import dtype_of_storage, itemsize
@@ -23,55 +24,72 @@ _MAX_MEMBERS = 64
 _MAX_OBJECTS = 20_000
 _MAX_DIMS = 64
 _MEMBERS = ("storages", "tensors", "pickle")
+_PLAIN_TYPES = (b"0", b"\0", b"5")  # files and folders; what changes the name or size of the next is refused
 
 
 def read_tar(data: Bytes, path: str) -> TensorFile:
     """A whole file. Raises InputError where it is no file of torch, or damaged."""
+    _refuse_second_face(data)
     places, regions = _members(data)
     if not all(name in places for name in _MEMBERS):
         raise InputError("a tar archive without the members of torch: storages, tensors and pickle")
-    storages, dtypes = _storages(data, *places["storages"])
-    tensors = _tensors(data, *places["tensors"], storages, dtypes)
-    _, machine = PickleStream(Part(data, *places["pickle"])).next()
+    streams = {name: PickleStream(Part(data, *places[name])) for name in _MEMBERS}
+    storages, dtypes = _storages(streams["storages"], *places["storages"])
+    tensors = _tensors(streams["tensors"], storages, dtypes)
+    streams["pickle"].next()
+    named = {name: found for stream in streams.values() for name, found in stream.globals.items()}
     note = Note(
         "old-format", "warning", "the tar format of torch 0.1: torch.load(weights_only=True) refuses it", None,
         "load it in a place that you can lose, and save it again",
     )  # fmt: skip
     return TensorFile(
         kind="torch tar", path=path, size=data.size, tensors=tuple(tensors), storages=tuple(storages.values()),
-        regions=tuple(regions), notes=(note, *global_notes(machine.globals.values())),
+        regions=tuple(regions), notes=(note, *global_notes(named.values())),
     )  # fmt: skip
+
+
+def _refuse_second_face(data: Bytes) -> None:
+    """A tar header begins with a name, and the name can be a pickle: weights_only would read that, not the tar."""
+    if begins_as_legacy(data):
+        raise InputError("it is a tar archive and a stream of pickles at once: torch reads the one or the other")
 
 
 def _members(data: Bytes) -> tuple[dict[str, tuple[int, int]], list[Region]]:
     """(name → (start, size) of regular files, regions); anything else in the archive is refused."""
     places, regions, at = dict[str, tuple[int, int]](), list[Region](), 0
-    for _ in range(_MAX_MEMBERS):
-        header = data.read(at, _BLOCK) if at + _BLOCK <= data.size else b""
-        if not is_tar(header):
-            break
-        name = header[:100].rstrip(b"\0").decode("utf-8", "backslashreplace").removeprefix("./")
+    while is_tar(header := data.read(at, _BLOCK) if at + _BLOCK <= data.size else b""):
+        if len(regions) >= 3 * _MAX_MEMBERS:
+            raise InputError(f"more than {_MAX_MEMBERS} members in a tar archive")
+        name = _member_name(header)
         size = _octal(header[124:136].strip(b" \0"))
         start = at + _BLOCK
         if start + size > data.size:
             raise InputError(f"member {name!r} claims {size:,} bytes, the file ends at {data.size:,}")
-        if header[156:157] in (b"0", b"\0"):
-            places.setdefault(name, (start, size))
+        if header[156:157] not in _PLAIN_TYPES:
+            raise InputError(f"member {name!r} is no plain file")
+        if name in places:
+            raise InputError(f"two members are called {name!r}")
+        places[name] = (start, size)
         regions += [Region(at, start, "header", name), Region(start, start + size, "header", name)]
         at = start + -(-size // _BLOCK) * _BLOCK
         regions.append(Region(start + size, min(at, data.size), "padding", name))
     return places, regions
 
 
+def _member_name(header: bytes) -> str:
+    """Up to the first NUL, below the folder in the prefix of the ustar form, as Python's tarfile joins them."""
+    name, folder = header[:100].partition(b"\0")[0], header[345:500].partition(b"\0")[0]
+    path = (folder + b"/" if folder else b"") + name
+    return path.decode("utf-8", "backslashreplace").removeprefix("./")
+
+
 def _octal(digits: bytes) -> int:
-    try:
-        return int(digits or b"0", 8)
-    except ValueError as error:
-        raise InputError("a tar header whose numbers are not octal") from error
+    if digits.strip(b"01234567"):
+        raise InputError("a tar header whose numbers are not octal")
+    return int(digits or b"0", 8)
 
 
-def _storages(data: Bytes, start: int, size: int) -> tuple[dict[str, FileStorage], dict[str, str]]:
-    stream = PickleStream(Part(data, start, size))
+def _storages(stream: PickleStream, start: int, size: int) -> tuple[dict[str, FileStorage], dict[str, str]]:
     storages, dtypes = dict[str, FileStorage](), dict[str, str]()
     for _ in range(_count(stream.next_object())):
         key, location, class_ = _triple(stream.next_object())
@@ -90,10 +108,7 @@ def _storages(data: Bytes, start: int, size: int) -> tuple[dict[str, FileStorage
     return storages, dtypes
 
 
-def _tensors(
-    data: Bytes, start: int, size: int, storages: dict[str, FileStorage], dtypes: dict[str, str]
-) -> list[FileTensor]:
-    stream = PickleStream(Part(data, start, size))
+def _tensors(stream: PickleStream, storages: dict[str, FileStorage], dtypes: dict[str, str]) -> list[FileTensor]:
     return [_tensor(stream, storages, dtypes) for _ in range(_count(stream.next_object()))]
 
 

@@ -30,6 +30,9 @@ ENCRYPTED, _HAS_DESCRIPTOR, _UTF8 = 1, 8, 0x800
 STORED, DEFLATED = 0, 8
 _LOWER = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
 _MAX_32 = 0xFFFFFFFF
+_ALL_ONES = (0xFFFF, _MAX_32, _MAX_32)
+_MAX_NOTES = 20
+_DEFLATE_RATIO = 1032  # no stream of deflate grows more
 
 
 class Member(msgspec.Struct, frozen=True, gc=False):
@@ -71,11 +74,13 @@ class Directory(msgspec.Struct, frozen=True):
 def read_directory(data: Bytes) -> Directory:
     """The directory at the end of `data`. Raises InputError where there is none or it contradicts itself."""
     at = _find_end(data)
-    _, disk, first_disk, _, count, size, offset, comment = _END.unpack(data.read(at, _END.size))
+    _, disk, first_disk, _, *short, comment = _END.unpack(data.read(at, _END.size))
     # torch writes the zip64 record even where all numbers fit into the short one; Python prefers it too.
-    start_of_end, disk, first_disk, count, size, offset = _end64(data, at) or (
-        at, disk, first_disk, count, size, offset,
-    )  # fmt: skip
+    start_of_end, (count, size, offset) = at, short
+    if (end64 := _end64(data, at)) is not None:
+        start_of_end, disk, first_disk, (count, size, offset) = end64.place, 0, 0, end64.numbers
+        if any(n not in (full, wide) for n, full, wide in zip(short, _ALL_ONES, end64.numbers, strict=True)):
+            raise InputError("the two end records of the zip archive contradict each other")
     if disk or first_disk:
         raise InputError("a zip archive over several disks")
     if size > start_of_end or count > MAX_MEMBERS or size > _MAX_DIRECTORY:
@@ -84,6 +89,8 @@ def read_directory(data: Bytes) -> Directory:
     prefix = start - offset
     if prefix < 0:
         raise InputError("the zip directory lies behind the place where the archive says it is")
+    if end64 is not None and end64.claimed_place + prefix != start_of_end:
+        raise InputError("the zip64 end record is not where its locator says: readers would take different ones")
     members = tuple(_members(data.read(start, size), count, prefix))
     end = at + _END.size + comment
     return Directory(members, start, min(end, data.size), prefix, tuple(_notes(members, prefix, end, data.size)))
@@ -143,6 +150,14 @@ def local_header(data: Bytes, member: Member) -> LocalHeader:
     return LocalHeader(start, bool(sizes_agree) and same_name and method == member.method)
 
 
+def local_header_note(member: Member) -> Note:
+    """What to say of a member whose own header does not agree with the directory."""
+    return Note(
+        "local-header", "warning", "the header before its data tells another name, size or method than the directory",
+        member.name, "programs that read an archive from its beginning see another file: do not trust it",
+    )  # fmt: skip
+
+
 def folded(name: str) -> str:
     """The name as torch compares it: letters of ASCII in either case are the same to its zip library."""
     return name.translate(_LOWER)
@@ -185,8 +200,16 @@ def _end_place(data: Bytes) -> int | None:
     return data.size - tail_size + at if at >= 0 else None
 
 
-def _end64(data: Bytes, at: int) -> tuple[int, int, int, int, int, int] | None:
-    """(its place, disk, first disk, count, size, offset) of the zip64 record before `at`; None where there is none."""
+class _End64(NamedTuple):
+    """The zip64 end record: where it is, where its locator says (not counting a prefix), and (count, size, offset)."""
+
+    place: int
+    claimed_place: int
+    numbers: tuple[int, int, int]
+
+
+def _end64(data: Bytes, at: int) -> _End64 | None:
+    """The zip64 record before the end record at `at`; None where there is none."""
     if at < _LOCATOR.size + _END64.size:
         return None
     signature, _, place, _ = _LOCATOR.unpack(data.read(at - _LOCATOR.size, _LOCATOR.size))
@@ -196,7 +219,9 @@ def _end64(data: Bytes, at: int) -> tuple[int, int, int, int, int, int] | None:
     signature, *_, disk, first_disk, _, count, size, offset = _END64.unpack(data.read(here, _END64.size))
     if signature != b"PK\x06\x06" or place > here:
         raise InputError("the zip64 end record is not where its locator says")
-    return here, disk, first_disk, count, size, offset
+    if disk or first_disk:
+        raise InputError("a zip archive over several disks")
+    return _End64(here, place, (count, size, offset))
 
 
 def _members(directory: bytes, count: int, prefix: int) -> Iterator[Member]:
@@ -211,8 +236,12 @@ def _members(directory: bytes, count: int, prefix: int) -> Iterator[Member]:
             raise InputError("the zip directory is damaged")
         name = directory[at : at + name_length]
         extra = directory[at + name_length : at + name_length + extra_length]
-        if 0xFFFFFFFF in (stored, size, offset):
+        if _MAX_32 in (stored, size, offset):
             size, stored, offset = _zip64(extra, size, stored, offset)
+        if b"\0" in name:
+            raise InputError("a member whose name holds a NUL: readers disagree about where it ends")
+        if method == DEFLATED and size > _DEFLATE_RATIO * stored + _DEFLATE_RATIO:
+            raise InputError(f"{stored:,} compressed bytes claim to become {size:,}: more than deflate can")
         yield Member(_name(name, flags), method, flags, stored, size, offset + prefix)
         at += name_length + extra_length + comment_length
     if at != len(directory):
@@ -226,7 +255,7 @@ def _zip64(extra: bytes, *values: int) -> tuple[int, int, int]:
         tag, length = struct.unpack_from("<2H", extra, at)
         if tag == 1:
             wide = iter(struct.iter_unpack("<Q", extra[at + 4 : at + 4 + length // 8 * 8]))
-            size, stored, offset = (next(wide, (v,))[0] if v == 0xFFFFFFFF else v for v in values)
+            size, stored, offset = (next(wide, (v,))[0] if v == _MAX_32 else v for v in values)
             return size, stored, offset
         at += 4 + length
     size, stored, offset = values
@@ -246,13 +275,16 @@ def _notes(members: tuple[Member, ...], prefix: int, end: int, size: int) -> Ite
     if prefix:
         yield Note(
             "prefix", "warning", f"{prefix:,} bytes stand before the archive: other programs may see another file",
-            None, "torch.load and numpy.load refuse it; zipfile and this tool read the archive",
+            None, "zipfile and this tool read the archive; torch.load and numpy.load take the beginning for a pickle",
         )  # fmt: skip
     if end < size:
         yield Note("trailing", "warning", f"{size - end:,} bytes stand behind the archive")
-    for name, count in Counter(folded(member.name) for member in members).items():
-        if count > 1:
-            yield Note(
-                "duplicate-member", "error", f"{count} members have this name: torch reads the first, Python the last",
-                name, "a scanner and a loader may see different files: do not trust it",
-            )  # fmt: skip
+    names = Counter(folded(member.name) for member in members)
+    twice = [(name, count) for name, count in names.items() if count > 1]
+    for name, count in twice[:_MAX_NOTES]:
+        yield Note(
+            "duplicate-member", "error", f"{count} members have this name: torch reads the first, Python the last",
+            name, "a scanner and a loader may see different files: do not trust it",
+        )  # fmt: skip
+    if len(twice) > _MAX_NOTES:
+        yield Note("duplicate-member", "error", f"{len(twice) - _MAX_NOTES:,} more names that several members have")
