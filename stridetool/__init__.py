@@ -80,6 +80,7 @@ def _load() -> None:
 def _lookup(name: str) -> Any:
     from stridetool.core.dispatch import OPERATORS
     from stridetool.core.dtype import ALIASES, DTYPES
+    from stridetool.core.ops.leaving import FUNCTIONS
     from stridetool.core.refusals import missing_attribute
 
     if name in _NAMES:
@@ -89,6 +90,8 @@ def _lookup(name: str) -> Any:
         return DTYPES.get(name) or ALIASES[name]
     if name in OPERATORS and not name.startswith("_") and name not in _NOT_FUNCTIONS:
         return OPERATORS[name].call
+    if name in FUNCTIONS:
+        return FUNCTIONS[name]
     raise missing_attribute("stridetool", name, __dir__())
 
 
@@ -96,6 +99,7 @@ def __dir__() -> list[str]:
     _load()
     from stridetool.core.dispatch import OPERATORS
     from stridetool.core.dtype import ALIASES, DTYPES
+    from stridetool.core.ops.leaving import FUNCTIONS
 
     operators = (name for name in OPERATORS if not name.startswith("_") and name not in _NOT_FUNCTIONS)
-    return sorted({*_NAMES, *_SUBMODULES, *DTYPES, *ALIASES, *operators, "__version__"})
+    return sorted({*_NAMES, *_SUBMODULES, *DTYPES, *ALIASES, *FUNCTIONS, *operators, "__version__"})

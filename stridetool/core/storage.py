@@ -75,12 +75,16 @@ class Storage:
 
     Another library's memory is held by a DataPtr with an owner, and cannot be resized, as in torch. Resizing
     takes new memory; whoever still looks at the old bytes keeps the old DataPtr alive.
+
+    `Storage(8)` and `Storage([1, 2, 3])` take new host memory, as torch's constructor: a size, or the bytes.
     """
 
     __slots__ = ("__weakref__", "_serial", "pointer", "resizable", "writable")
 
-    def __init__(self, pointer: DataPtr, *, resizable: bool = True, writable: bool = True) -> None:
-        self.pointer = pointer
+    def __init__(
+        self, pointer: DataPtr | int | Sequence[int] = 0, *, resizable: bool = True, writable: bool = True
+    ) -> None:
+        self.pointer = pointer if isinstance(pointer, DataPtr) else _new_memory(pointer)
         self.resizable = resizable
         self.writable = writable
         self._serial = 0
@@ -274,6 +278,23 @@ class TypedStorage:
     def __repr__(self) -> str:
         name = f"stridetool.TypedStorage(dtype={self.dtype}, device={self.device})"
         return f"[{name} of size {self.size()}]"
+
+
+def _new_memory(source: int | Sequence[int]) -> DataPtr:
+    """Host memory of `source` bytes, or that holds them. Raises TensorError for anything else."""
+    if isinstance(source, int):
+        if source < 0:
+            raise TensorError(f"cannot make a storage of {source} bytes")
+        return allocate(source, CPU)
+    if not isinstance(source, Sequence):
+        raise TensorError(f"torch.UntypedStorage(): Expected a sequence type, but got {type(source).__name__}")
+    wrong = [byte for byte in source if not isinstance(byte, int)]
+    if wrong:
+        raise TensorError(
+            f"torch.UntypedStorage(): tried to construct a storage from a sequence ({type(source).__name__}), but one "
+            f"of the items was of type {type(wrong[0]).__name__} instead of int"
+        )
+    return storage_of(bytes(byte & 0xFF for byte in source), CPU, len(source)).pointer
 
 
 def storage_of(data: bytes, device: Device, nbytes: int) -> Storage:

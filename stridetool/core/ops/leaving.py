@@ -107,6 +107,30 @@ def is_tensor(value: object) -> bool:
     return isinstance(value, Tensor)
 
 
+def _function(name: str) -> Callable[[Any], Any]:
+    """A method of tensors that states a fact, as the function that torch also has."""
+
+    def function(input: Any) -> Any:
+        if not isinstance(input, Tensor):
+            raise ArgumentTypeError(
+                f"{name}(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}"
+            )
+        return getattr(input, name)()
+
+    function.__name__ = function.__qualname__ = name
+    return function
+
+
+FUNCTIONS = {
+    name: _function(name)
+    for name in (
+        *("get_device", "is_complex", "is_conj", "is_floating_point", "is_inference", "is_neg", "is_signed"),
+        "numel",
+    )
+}
+"""Functions over facts of a tensor; they make none, so they are no operators."""
+
+
 @_method("__deepcopy__")
 def _deepcopy(self: Tensor, memo: dict[int, Any]) -> Tensor:
     """A copy of the whole storage, with the same layout over it; tensors that shared it share the copy."""
