@@ -102,6 +102,8 @@ def _header_text(data: Bytes, length: int) -> bytes:
 def _entries(header: Any) -> tuple[list[_Entry], list[Note]]:
     if not isinstance(header, Pairs):
         raise InputError("the header is no JSON object")
+    if len(header) > MAX_TENSORS:
+        raise InputError(f"{len(header):,} entries in the header; at most {MAX_TENSORS:,} are read")
     notes, entries, metadata = [], dict[str, _Entry](), 0
     for name, value in header:
         if name == "__metadata__":
@@ -115,8 +117,6 @@ def _entries(header: Any) -> tuple[list[_Entry], list[Note]]:
         entries[name] = _entry(name, value)
     if metadata > 1:
         raise InputError("duplicate field `__metadata__`")
-    if len(entries) > MAX_TENSORS:
-        raise InputError(f"{len(entries):,} tensors; at most {MAX_TENSORS:,} are read")
     return list(entries.values()), notes
 
 
