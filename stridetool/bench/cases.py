@@ -17,9 +17,7 @@ from stridetool.errors import UsageError
 
 MAX_DIMS = 64  # NumPy's limit
 
-_LETTERS = {"f2": "float16", "f4": "float32", "f8": "float64", "i1": "int8", "i2": "int16", "i4": "int32",
-            "i8": "int64", "u1": "uint8", "u2": "uint16", "u4": "uint32", "u8": "uint64", "c8": "complex64",
-            "c16": "complex128", "b1": "bool", "bf16": "bfloat16"}  # fmt: skip
+_LETTERS = {**{dtype.raw: dtype for dtype in BY_NUMPY.values()}, "bf16": DTYPES["bfloat16"]}
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +57,7 @@ def make_case(name: str, layout: Layout, dtype: str = "float32") -> Case:
 
     Raises UsageError for a dtype that is not known, or a layout that no machine has memory for.
     """
-    known = DTYPES.get(dtype) or ALIASES.get(dtype) or BY_NUMPY.get(dtype) or DTYPES.get(_LETTERS.get(dtype, ""))
+    known = DTYPES.get(dtype) or ALIASES.get(dtype) or _LETTERS.get(dtype)
     if known is None:
         raise UsageError(f"cannot copy dtype {dtype!r}: it is not known", hint=f"one of {', '.join(DTYPES)}")
     return Case(name, layout, known.name, known.itemsize, known.itemsize)
@@ -138,8 +136,8 @@ def _standard() -> list[_Named]:
         ("image-patches-3x3", full((8, 8, 114, 114)).unfold(2, 3, 1).unfold(3, 3, 1), "float32"),
         ("broadcast-row", full((1, 4096)).expand((2048, 4096)), "float32"),
         ("broadcast-column", full((2048, 1)).expand((2048, 4096)), "float32"),
-        ("reverse", _reversed(full((8 << 20,)), 0), "float32"),
-        ("reverse-columns-uint8", _reversed(full((2048, 4096)), 1), "uint8"),
+        ("reverse", full((8 << 20,)).flip((0,)), "float32"),
+        ("reverse-columns-uint8", full((2048, 4096)).flip((1,)), "uint8"),
     ]
 
 
@@ -155,13 +153,5 @@ def _quick() -> list[_Named]:
         ("slice-columns-step-2", full((1024, 2048)).slice(1, None, None, 2), "float32"),
         ("windows-of-16", full((1 << 17,)).unfold(0, 16, 1), "float32"),
         ("broadcast-column", full((1024, 1)).expand((1024, 2048)), "float32"),
-        ("reverse", _reversed(full((2 << 20,)), 0), "float32"),
+        ("reverse", full((2 << 20,)).flip((0,)), "float32"),
     ]
-
-
-def _reversed(layout: Layout, dim: int) -> Layout:
-    """One dimension walked backwards, as NumPy's `[::-1]`; torch has no negative strides."""
-    strides = list(layout.strides)
-    offset = layout.offset + (layout.sizes[dim] - 1) * strides[dim]
-    strides[dim] = -strides[dim]
-    return Layout(layout.sizes, tuple(strides), offset)

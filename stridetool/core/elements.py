@@ -12,7 +12,7 @@ import numpy as np
 from stridetool.core import numeric
 from stridetool.core.dispatch import OPERATORS, operator
 from stridetool.core.layout import Layout
-from stridetool.core.storage import Storage
+from stridetool.core.storage import Storage, refuse_out_of_bounds
 from stridetool.core.tensor import CONJ, NEG, Tensor
 from stridetool.core.trace import note_copy
 from stridetool.errors import TensorError
@@ -25,14 +25,7 @@ def strided(storage: Storage, layout: Layout, raw_type: str) -> Array:
     buffer = storage.buffer()
     itemsize = np.dtype(raw_type).itemsize
     strides = tuple([s * itemsize for s in layout.strides])
-    low, high = layout.reach()
-    if (low < 0 or high * itemsize > storage.nbytes()) and low != high:
-        raise TensorError(
-            f"setStorage: sizes {list(layout.sizes)}, strides {list(layout.strides)}, storage offset "
-            f"{layout.offset}, and itemsize {itemsize} requiring a storage size of {high * itemsize} are out of bounds "
-            f"for storage of size {storage.nbytes()}",
-            hint="the storage was made smaller under this tensor",
-        )
+    refuse_out_of_bounds(layout, itemsize, storage.nbytes(), hint="the storage was made smaller under this tensor")
     if 0 in layout.sizes:
         return numeric.module_of(buffer).empty(layout.sizes, raw_type)
     if isinstance(buffer, np.ndarray):

@@ -2,7 +2,7 @@
 
 A layout is a function: `layout(i, j)` is the offset, in elements, of element (i, j) in its storage. Every view
 operator of a tensor is a method here that gives a new layout; results, error classes and messages are those of
-torch 2.14. Nothing is canonicalised away: a dimension of size 1 keeps the stride that it has.
+torch 2.13. Nothing is canonicalised away: a dimension of size 1 keeps the stride that it has.
 """
 
 from __future__ import annotations
@@ -269,6 +269,14 @@ class Layout(msgspec.Struct, frozen=True, gc=False):
         rest = self._ordered([d for d in range(len(self.sizes)) if d not in (a, b)])
         strides = (*rest.strides, self.strides[a] + self.strides[b])
         return Layout((*rest.sizes, length), strides, self.offset + moved)
+
+    def flip(self, dims: Sequence[int]) -> Layout:
+        """Dimensions (each wrapped already) walked backwards, as NumPy's `[::-1]`; torch has no such view."""
+        offset, strides = self.offset, list(self.strides)
+        for d in dims:
+            offset += max(self.sizes[d] - 1, 0) * strides[d]
+            strides[d] = -strides[d]
+        return Layout(self.sizes, tuple(strides), offset)
 
     # More or fewer dimensions
 

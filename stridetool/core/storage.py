@@ -12,6 +12,7 @@ from stridetool.errors import ArgumentTypeError, DimensionError, TensorError, Un
 
 if TYPE_CHECKING:
     from stridetool.core.dtype import DType
+    from stridetool.core.layout import Layout
 
 _serials = itertools.count(1)
 
@@ -278,6 +279,18 @@ class TypedStorage:
     def __repr__(self) -> str:
         name = f"stridetool.TypedStorage(dtype={self.dtype}, device={self.device})"
         return f"[{name} of size {self.size()}]"
+
+
+def refuse_out_of_bounds(layout: Layout, itemsize: int, nbytes: int, *, hint: str | None = None) -> None:
+    """Raise TensorError, in torch's words, when a layout with elements reaches beyond a storage of `nbytes`."""
+    low, high = layout.reach()
+    if low != high and (low < 0 or high * itemsize > nbytes):
+        raise TensorError(
+            f"setStorage: sizes {list(layout.sizes)}, strides {list(layout.strides)}, storage offset {layout.offset}, "
+            f"and itemsize {itemsize} requiring a storage size of {high * itemsize} are out of bounds for storage of "
+            f"size {nbytes}",
+            hint=hint,
+        )
 
 
 def _new_memory(source: int | Sequence[int]) -> DataPtr:

@@ -54,7 +54,7 @@ def picked(part: Tensor, by_dim: Sequence[tuple[int, Tensor]]) -> Picked:
     arrays: list[Any] = []
     for dim, index in by_dim:
         values = read(index)
-        if index._dtype.kind == "b" or index._dtype.name == "uint8":
+        if is_mask(index):
             _check_mask(index, part, dim)
             found = values.nonzero() if values.ndim else (np.zeros(int(values), "i8"),)
             dims += range(dim, dim + len(found))
@@ -74,6 +74,11 @@ def picked(part: Tensor, by_dim: Sequence[tuple[int, Tensor]]) -> Picked:
     for dim, array in zip(dims, together, strict=True):
         _check_range(array, dim, part._layout.sizes[dim])
     return Picked(part, tuple(dims), tuple(together))
+
+
+def is_mask(index: Tensor) -> bool:
+    """Whether an index says for each element if it is meant: bool, or uint8 as in old programs."""
+    return index._dtype.kind == "b" or index._dtype.name == "uint8"
 
 
 def _check_mask(mask: Tensor, part: Tensor, dim: int) -> None:

@@ -180,13 +180,7 @@ def flip(self: Tensor, *dims: Any) -> Tensor:
     layout = self._layout
     gone = wrap_unique_dims(ints("flip", dims), len(layout.sizes))
     out = empty_tensor(layout_like(self, None), self._dtype, self.device)
-    if layout.sizes:
-        offset, strides = layout.offset, list(layout.strides)
-        for d in gone:
-            offset += max(layout.sizes[d] - 1, 0) * strides[d]
-            strides[d] = -strides[d]
-        layout = Layout(layout.sizes, tuple(strides), offset)
-    copy_elements(out, view_of(self, layout))
+    copy_elements(out, view_of(self, layout.flip(gone) if layout.sizes else layout))
     return out
 
 

@@ -11,7 +11,7 @@ from stridetool.core.dispatch import operator
 from stridetool.core.dtype import int64
 from stridetool.core.elements import copy_elements
 from stridetool.core.layout import Layout
-from stridetool.core.ops.advanced import gather, scatter
+from stridetool.core.ops.advanced import gather, is_mask, scatter
 from stridetool.core.ops.copies import refuse_overlap, refuse_partial_overlap
 from stridetool.core.ops.factories import fill, tensor
 from stridetool.core.ops.views import alias, select, slice_, unsqueeze
@@ -157,7 +157,7 @@ def _split_advanced(self: Tensor, items: Sequence[Any]) -> tuple[Tensor, list[tu
             if not item._layout.sizes:
                 out = unsqueeze(out, dim)
             tensors.append((dim, item))
-            dim += max(item.ndim, 1) if _is_mask(item) else 1
+            dim += max(item.ndim, 1) if is_mask(item) else 1
         elif item is None:
             out = unsqueeze(out, dim)
             dim += 1
@@ -172,15 +172,11 @@ def _split_advanced(self: Tensor, items: Sequence[Any]) -> tuple[Tensor, list[tu
     return out, tensors
 
 
-def _is_mask(item: Any) -> bool:
-    return isinstance(item, Tensor) and (item._dtype.kind == "b" or item._dtype.name == "uint8")
-
-
 def _takes(item: Any) -> int:
     """How many dimensions an item speaks for."""
     if item is None or item is ...:
         return 0
-    return item.ndim if _is_mask(item) else 1
+    return item.ndim if isinstance(item, Tensor) and is_mask(item) else 1
 
 
 def _setitem_name(args: Sequence[Any]) -> str:

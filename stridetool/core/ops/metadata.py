@@ -192,7 +192,7 @@ def _set_layout(
         grow(storage, layout, itemsize)
         return layout
     needed = layout.reach()[1] * itemsize
-    if needed > storage.nbytes() and layout.numel:
+    if needed > storage.nbytes() and layout.numel:  # torch names the strides as they were given, maybe none
         raise TensorError(
             f"setStorage: sizes {list(sizes)}, strides {list(strides or ())}, storage offset {offset}, and itemsize "
             f"{itemsize} requiring a storage size of {needed} are out of bounds for storage of size {storage.nbytes()}"

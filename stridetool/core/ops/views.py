@@ -11,6 +11,7 @@ from stridetool.core.facets import Version
 from stridetool.core.layout import Layout
 from stridetool.core.ops.arguments import ints
 from stridetool.core.options import contiguous_format
+from stridetool.core.storage import refuse_out_of_bounds
 from stridetool.core.tensor import Tensor, alias_of, view_of
 from stridetool.errors import TensorError
 
@@ -264,13 +265,7 @@ def strided_layout(self: Tensor, size: Sequence[int], stride: Sequence[int], off
     if start < 0:
         raise TensorError(f"Tensor: invalid storage offset {start}")
     layout = Layout(sizes, strides, start)
-    itemsize, available = self._dtype.itemsize, self._storage.pointer.nbytes
-    needed = layout.reach()[1] * itemsize
-    if needed > available and 0 not in sizes:
-        raise TensorError(
-            f"setStorage: sizes {list(sizes)}, strides {list(strides)}, storage offset {start}, and itemsize "
-            f"{itemsize} requiring a storage size of {needed} are out of bounds for storage of size {available}"
-        )
+    refuse_out_of_bounds(layout, self._dtype.itemsize, self._storage.pointer.nbytes)
     return layout
 
 
