@@ -7,6 +7,7 @@ from typing import Any
 from stridetool.core.drivers.device import Driver
 from stridetool.core.drivers.host import ALIGNMENT
 from stridetool.core.memory.allocator import Stats
+from stridetool.core.memory.recorded import ALLOCATED, INACTIVE
 from stridetool.core.memory.returns import Returns
 from stridetool.core.storage import DataPtr
 from stridetool.errors import OutOfMemoryError
@@ -131,7 +132,7 @@ class CpuCachingAllocator:
 def whole_segment(address: int, size: int, requested: int, *, live: bool = True, stream: int = 0) -> dict[str, Any]:
     """A segment that is one block, in the form of torch's snapshots; device -1 is the host, as there."""
     used = size if live else 0
-    state = "active_allocated" if live else "inactive"
+    state = ALLOCATED if live else INACTIVE
     block = {"address": address, "size": size, "requested_size": requested, "state": state, "frames": []}
     return {
         "device": -1,

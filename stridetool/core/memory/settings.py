@@ -10,6 +10,11 @@ SIZE_MAX = (1 << 64) - 1
 ROUNDUP_BUCKETS = 16  # by floor(log2(MiB)): 1 MiB and less … 32 GiB and more
 
 
+def as_signed(size: int) -> int:
+    """As torch shows an unsigned size: "no limit" is -1."""
+    return size - (SIZE_MAX + 1) if size > SIZE_MAX // 2 else size
+
+
 @dataclass(frozen=True, slots=True)
 class Settings:
     """What one settings text means. Sizes are bytes; `SIZE_MAX` is "no limit".

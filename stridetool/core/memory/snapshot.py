@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from stridetool.core.memory import recorded
 from stridetool.core.memory.blocks import ALLOCATED, FREE, PENDING, UNMAPPED, Block, Segment
-from stridetool.core.memory.settings import SIZE_MAX, Settings
+from stridetool.core.memory.settings import Settings, as_signed
 
 if TYPE_CHECKING:
     from stridetool.core.memory.heap import Heap, TraceEntry
 
-_STATES = {FREE: "inactive", ALLOCATED: "active_allocated", PENDING: "active_pending_free"}
+_STATES = {FREE: recorded.INACTIVE, ALLOCATED: recorded.ALLOCATED, PENDING: recorded.PENDING}
 
 
 def snapshot(heap: Heap) -> dict[str, Any]:
@@ -93,23 +94,19 @@ def _entry(entry: TraceEntry, step: int) -> dict[str, Any]:
     }
 
 
-def _signed(size: int) -> int:
-    return size - (SIZE_MAX + 1) if size > SIZE_MAX // 2 else size
-
-
 def settings_entry(settings: Settings) -> dict[str, Any]:
     """`allocator_settings` of a snapshot, with torch's names; -1 is "no limit"."""
     return {
         "PYTORCH_CUDA_ALLOC_CONF": settings.text or str(settings),
-        "max_split_size": _signed(settings.max_split_size),
+        "max_split_size": as_signed(settings.max_split_size),
         "garbage_collection_threshold": settings.garbage_collection_threshold,
         "expandable_segments": settings.expandable_segments,
         "pinned_num_register_threads": settings.pinned_num_register_threads,
         "release_lock_on_cudamalloc": settings.release_lock_on_cudamalloc,
         "pinned_use_cuda_host_register": settings.pinned_use_cuda_host_register,
         "graph_capture_record_stream_reuse": settings.graph_capture_record_stream_reuse,
-        "max_round_threshold": _signed(settings.pinned_max_round_threshold),
-        "max_cached_size": _signed(settings.pinned_max_cached_size),
+        "max_round_threshold": as_signed(settings.pinned_max_round_threshold),
+        "max_cached_size": as_signed(settings.pinned_max_cached_size),
         "roundup_power2_divisions": {
             str(1 << i): divisions for i, divisions in enumerate(settings.roundup_power2_divisions)
         },

@@ -6,7 +6,7 @@ formed when they are read; only their peaks must be followed, by the allocator, 
 
 from __future__ import annotations
 
-from stridetool.core.memory.settings import SIZE_MAX
+from stridetool.core.memory.settings import as_signed
 
 
 class Counter:
@@ -206,7 +206,7 @@ class Statistics:
             _write_counter(values, name, getattr(self, name))
         for name in _NUMBERS:
             values[name] = getattr(self, name)
-        values["max_split_size"] = max_split_size - (SIZE_MAX + 1 if max_split_size > SIZE_MAX // 2 else 0)
+        values["max_split_size"] = as_signed(max_split_size)
         return dict(sorted(values.items()))
 
 
