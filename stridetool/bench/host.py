@@ -13,7 +13,6 @@ from stridetool.bench.backend import Measured, Settings, choose, matching
 from stridetool.bench.cases import MAX_DIMS, Case
 from stridetool.bench.host_kernels import (
     Workspace,
-    consuming,
     default_kernels,
     flusher,
     kernel_names,
@@ -93,7 +92,7 @@ class HostBackend:
 
 def _in_mode(chosen: Subject, work: Workspace, mode: str, flush: Callable[[], object] | None) -> Subject:
     if mode == "consumer":
-        return replace(chosen, call=consuming(chosen.call, work))
+        return replace(chosen, call=partial(work.copy_and_read, chosen.call))
     if flush is None:
         return chosen
     prepare = chosen.prepare

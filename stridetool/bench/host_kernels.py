@@ -50,9 +50,15 @@ class Workspace:
     def is_right(self, call: Callable[[], object]) -> bool:
         """Whether a kernel writes, or returns, what NumPy's copy holds, bit for bit. Each byte starts out wrong."""
         np.invert(self.expected, out=self.flat_dst)
-        result = call()
-        written = self.flat_dst if not self.fresh else np.asarray(result).reshape(-1).view(np.uint8)
-        return bool(np.array_equal(written, self.expected))
+        return bool(np.array_equal(self.flat(call()), self.expected))
+
+    def copy_and_read(self, call: Callable[[], object]) -> object:
+        """The copy, and then a reader of its result: streamed results have to come back from memory."""
+        return self.flat(call()).max(initial=0)
+
+    def flat(self, result: object) -> Array:
+        """The bytes that a call wrote."""
+        return np.asarray(result).reshape(-1).view(np.uint8) if self.fresh else self.flat_dst
 
     @staticmethod
     def needed_bytes(case: Case) -> int:
@@ -205,16 +211,3 @@ def flusher(nbytes: int) -> Callable[[], object]:
     """A call that empties the caches of other data: it reads `nbytes` that nobody else uses."""
     block = np.ones(max(nbytes, 8) // 8, np.uint64)
     return block.sum
-
-
-def consuming(call: Callable[[], object], work: Workspace) -> Callable[[], object]:
-    """The copy, and then a reader of its result: streamed results have to come back from memory."""
-
-    def copy_and_read() -> object:
-        result = call()
-        if not work.fresh:
-            return work.flat_dst.max(initial=0)
-        flat = np.asarray(result).reshape(-1).view(np.uint8)
-        return flat.max(initial=0)
-
-    return copy_and_read

@@ -73,7 +73,7 @@ class _AnyDevice(type):
 class device(metaclass=_AnyDevice):  # noqa: N801  torch's name
     """`device("cuda:1")`, `device("cuda", 1)`, `device(0)`, as Device values. Raises TensorError in torch's words."""
 
-    def __new__(cls, value: Any, index: int | None = None) -> Device:  # type: ignore[misc]
+    def __new__(cls, value: Any, index: int | None = None) -> Device:  # type: ignore[misc]  # never an instance of this class
         """The device of that name."""
         return as_device(value, index)
 

@@ -60,7 +60,7 @@ def test_torch_is_right_or_says_why_it_does_not_run(case, fresh):
 
 def test_a_wrong_kernel_is_found_and_not_timed():
     work = Workspace(CASES["transpose"])
-    forgetful = lambda: np.copyto(work.dst[:-1], work.src[:-1])  # noqa: E731
+    forgetful = lambda: np.copyto(work.dst[:-1], work.src[:-1])  # noqa: E731  a kernel in one line
     chosen = choose(["forgetful"], lambda name: Subject(name, forgetful), work.is_right)
     assert (chosen.subjects, chosen.wrong) == ([], ["forgetful"])
 
@@ -250,7 +250,7 @@ def fake_cupy():
     cuda = types.SimpleNamespace(
         Event=Event, runtime=runtime, get_elapsed_time=lambda start, end: float(end.at - start.at)
     )
-    strided = lambda a, shape, strides: np.lib.stride_tricks.as_strided(a, shape, strides)  # noqa: E731
+    strided = lambda a, shape, strides: np.lib.stride_tricks.as_strided(a, shape, strides)  # noqa: E731  without NumPy's further arguments
     return types.SimpleNamespace(
         cuda=cuda, lib=types.SimpleNamespace(stride_tricks=types.SimpleNamespace(as_strided=strided)),
         asarray=lambda a: np.array(a).view(DeviceArray), empty=lambda *a: np.empty(*a).view(DeviceArray),

@@ -35,9 +35,9 @@ def test_every_name_that_dir_lists_is_there():
 
 def test_a_misspelt_name_is_guessed():
     with pytest.raises(AttributeError, match="Did you mean: 'view'"):
-        st.zeros(1).viwe  # noqa: B018
+        st.zeros(1).viwe  # noqa: B018  it raises
     with pytest.raises(AttributeError, match="Did you mean: 'transpose'"):
-        st.transpse  # noqa: B018
+        st.transpse  # noqa: B018  it raises
 
 
 def test_arithmetic_is_refused_and_is_not_there():

@@ -203,7 +203,7 @@ def test_a_destination_that_interleaves_without_overlap_is_written(kernel):
 
 def test_sizes_that_overflow(kernel):
     class Huge:
-        __array_interface__ = {  # noqa: RUF012
+        __array_interface__ = {  # noqa: RUF012  read once, never changed
             **np.zeros(1).__array_interface__,
             "shape": (1 << 40, 1 << 40),
             "strides": (0, 0),
