@@ -102,6 +102,11 @@ class BlockPool:
         self.free: dict[int, list[Key]] = {}
         self.unmapped: dict[int, list[tuple[int, Block]]] = {}
 
+    @property
+    def identity(self) -> tuple[int, int]:
+        """Torch's pair of ids; (0, 0) for the default pool."""
+        return (0, 0) if self.owner is None else self.owner.identity
+
     def free_of(self, stream: int) -> list[Key]:
         """The free blocks of `stream`, smallest first."""
         return self.free.setdefault(stream, [])

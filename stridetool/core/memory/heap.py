@@ -339,8 +339,7 @@ class Heap:
     def note_failure(self, pool: BlockPool, stream: int, size: int) -> None:
         """Write torch's `oom` entry, in which the device's free memory stands for the address."""
         if self.trace is not None:
-            identity = (0, 0) if pool.owner is None else pool.owner.identity
-            self.trace.append(TraceEntry("oom", self.driver.mem_info()[0], size, stream, identity))
+            self.trace.append(TraceEntry("oom", self.driver.mem_info()[0], size, stream, pool.identity))
 
     def note_snapshot(self) -> None:
         """Write torch's `snapshot` entry: the size is all active memory."""
@@ -350,9 +349,7 @@ class Heap:
     def note(self, action: str, address: int, size: int, segment: Segment) -> None:
         """Write one entry of the trace, if one is kept."""
         if self.trace is not None:
-            owner = segment.pool.owner
-            identity = (0, 0) if owner is None else owner.identity
-            self.trace.append(TraceEntry(action, address, size, segment.stream, identity))
+            self.trace.append(TraceEntry(action, address, size, segment.stream, segment.pool.identity))
 
 
 def _least_room(free: list[Key], index: int) -> int:

@@ -52,7 +52,6 @@ def _mapped_runs(blocks: list[Block]) -> list[list[Block]]:
 
 def _segment(segment: Segment, run: list[Block], device: int) -> dict[str, Any]:
     active = [block for block in run if block.state != FREE]
-    owner = segment.pool.owner
     return {
         "device": device,
         "address": run[0].address,
@@ -62,7 +61,7 @@ def _segment(segment: Segment, run: list[Block], device: int) -> dict[str, Any]:
         "requested_size": sum(block.requested for block in active),
         "stream": segment.stream,
         "segment_type": "small" if segment.pool.is_small else "large",
-        "segment_pool_id": (0, 0) if owner is None else owner.identity,
+        "segment_pool_id": segment.pool.identity,
         "is_expandable": segment.page > 0,
         "frames": [],
         "blocks": [_block(block) for block in run],
