@@ -34,7 +34,7 @@ _UTILS = (
 )
 # Compiled code of the archive itself, and what its pickles call: torch.jit.load runs it, this tool does not.
 _SCRIPT = "__torch__."
-_SCRIPT_HELPERS = (
+_SCRIPT_FUNCTIONS = (
     *("build_intlist", "build_tensorlist", "build_doublelist", "build_boollist"),
     *("build_tensor_from_id", "restore_type_tag"),
 )
@@ -45,7 +45,7 @@ _HARMLESS = {
     *("_codecs.encode", "builtins.bytearray", "builtins.complex", "builtins.set", "__builtin__.set"),
     *(f"torch.{scheme}" for scheme in ("per_tensor_affine", "per_channel_affine", "per_tensor_symmetric")),
     *("torch.per_channel_symmetric", "torch.per_channel_affine_float_qparams"),
-    *(f"torch.jit._pickle.{name}" for name in _SCRIPT_HELPERS),
+    *(f"torch.jit._pickle.{name}" for name in _SCRIPT_FUNCTIONS),
 }
 _TENSOR_CLASS = re.compile(
     r"torch(\.cuda)?(\.sparse)?\.(Byte|Char|Short|Int|Long|Half|Float|Double|BFloat16|Bool)Tensor"
