@@ -238,7 +238,7 @@ class _Pass:
         if before is None or not 0 < slack <= SMALL_SIZE or before.address not in self.start.blocks:
             return
         is_open = self.start.blocks[before.address].size is None
-        if is_open and self.result.known.get(before.address) is before and restore.widen(self.heap, before, slack):
+        if is_open and self.result.known.get(before.address) is before and restore.widen(before, slack):
             self.result.widened[before.address] = before.size
 
     def _learn_order(self, wrong: Block, address: int) -> None:

@@ -107,7 +107,7 @@ class Parser:
         elif isinstance(getattr(DEFAULT, name), bool):
             self.values[name] = self._boolean(position)
         else:
-            self.values[name] = self._megabytes(key, position)
+            self.values[name] = self._megabytes(position)
         return position
 
     def _boolean(self, position: int) -> bool:
@@ -140,7 +140,7 @@ class Parser:
             raise UsageError(f"stod: invalid number '{token}' at index {position}", hint="write a number, 0.8")
         return float(match[0])
 
-    def _megabytes(self, key: str, position: int) -> int:
+    def _megabytes(self, position: int) -> int:
         return min(self._integer(position), SIZE_MAX // MIB) * MIB
 
     def _large_segment_size(self) -> None:
@@ -153,13 +153,13 @@ class Parser:
         self.notes.clear()
 
     def _segment_size(self, position: int) -> int:
-        size = self._megabytes("large_segment_size_mb", position)
+        size = self._megabytes(position)
         if size <= 10 * MIB:
             raise UsageError("CachingAllocator option large_segment_size_mb must be > 10 MB")
         return size
 
     def _at_least_a_segment(self, key: str, position: int) -> int:
-        size = self._megabytes(key, position)
+        size = self._megabytes(position)
         least = self.values.get("large_segment_size", DEFAULT.large_segment_size)
         if size < least:
             raise UsageError(f"CachingAllocator option {key} too small, must be >= {least // MIB}")
@@ -192,7 +192,7 @@ class Parser:
         return threads
 
     def _reserve_segment(self, position: int) -> int:
-        size = self._megabytes("pinned_reserve_segment_size_mb", position)
+        size = self._megabytes(position)
         if size == 0:
             raise UsageError("Pinned reserve segment size has to be greater than 0")
         return size

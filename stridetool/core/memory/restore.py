@@ -11,7 +11,17 @@ from itertools import pairwise
 
 from stridetool.core.drivers.sim import SimDriver
 from stridetool.core.memory import expandable, growth, private
-from stridetool.core.memory.blocks import ALLOCATED, FREE, SMALL_BUFFER, UNMAPPED, Block, BlockPool, Segment, put_before
+from stridetool.core.memory.blocks import (
+    ALLOCATED,
+    FREE,
+    MIN_BLOCK,
+    SMALL_BUFFER,
+    UNMAPPED,
+    Block,
+    BlockPool,
+    Segment,
+    put_before,
+)
 from stridetool.core.memory.caching import CachingAllocator
 from stridetool.core.memory.recorded import DEFAULT_POOL, PoolId, Range
 from stridetool.errors import InputError, OutOfMemoryError
@@ -187,16 +197,16 @@ def place(heap: CachingAllocator, address: int, nbytes: int) -> Block | None:
     block = None if segment is None else block_at(segment, address)
     if segment is None or block is None or block.state != FREE:
         return None
-    size = -(-max(nbytes, 1) // 512) * 512 if heap.divisions is None else heap._round(nbytes)
+    size = -(-max(nbytes, 1) // MIN_BLOCK) * MIN_BLOCK if heap.divisions is None else heap._round(nbytes)
     room = block.address + block.size - address
     if room < size:
         return None
     rest = room - size
-    splits = rest >= segment.pool.min_rest and (size < heap.max_split or segment.pool.min_rest == 512)
+    splits = rest >= segment.pool.min_rest and (size < heap.max_split or segment.pool.min_rest == MIN_BLOCK)
     return _occupy(heap, segment, address, size if splits else room, nbytes)
 
 
-def widen(heap: CachingAllocator, block: Block, nbytes: int) -> bool:
+def widen(block: Block, nbytes: int) -> bool:
     """Let a live block have `nbytes` more of the free block behind it: it was larger than the recording tells."""
     free = block.next
     if free is None or free.state != FREE or free.size <= nbytes:

@@ -32,16 +32,16 @@ def transpose_(self: Tensor, dim0: int, dim1: int) -> Tensor:
     return _become(self, self._layout.transpose(dim0, dim1))
 
 
-@operator(grad="TransposeBackward1")
+@operator()
 def swapaxes_(self: Tensor, axis0: int, axis1: int) -> Tensor:
     """`swapaxes` in place."""
-    return _become(self, self._layout.transpose(axis0, axis1))
+    return transpose_(self, axis0, axis1)
 
 
-@operator(grad="TransposeBackward1")
+@operator()
 def swapdims_(self: Tensor, dim0: int, dim1: int) -> Tensor:
     """`swapdims` in place."""
-    return _become(self, self._layout.transpose(dim0, dim1))
+    return transpose_(self, dim0, dim1)
 
 
 @operator(grad="TBackward1")
