@@ -29,7 +29,7 @@ def kernel(request):
 
 @pytest.mark.parametrize("batch", range(4))
 def test_random_views(kernel, batch):
-    share = 5000 if kernel != "numpy-tiled" else 2500
+    share = 6000 if kernel != "numpy-tiled" else 2500
     for number in range(batch, share, 4):
         rng = random.Random(f"{kernel}/{number}")
         pair = random_pair(rng, int(30_000 ** rng.uniform(0.3, 1)))
