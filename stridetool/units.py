@@ -56,3 +56,10 @@ def format_seconds(seconds: float) -> str:
 def format_rate(bytes_per_second: float) -> str:
     """A bandwidth in decimal gigabytes per second, as STREAM and vendors' data sheets write it."""
     return f"{bytes_per_second / 1e9:.3g} GB/s"
+
+
+def format_share(part: int, whole: int) -> str:
+    """`part` of `whole` as a percentage that rounds neither to 100 what is not all nor to 0 what is not nothing."""
+    if 0 < part < 0.001 * whole:
+        return "<0.1 %"
+    return f"{min(99.9, 100 * part / whole) if part < whole else 100:.1f} %"

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from statistics import median
 
 from stridetool.analysis.intervals import Interval, paired_ratios, ratio_interval
+from stridetool.analysis.wording import some
 from stridetool.errors import InputError, UsageError
 from stridetool.report.bench import BenchReport, CaseRow, KernelRow
 from stridetool.report.compare import Change, KernelChange
@@ -107,7 +108,4 @@ def _unmatched(old: BenchReport, new: BenchReport, pairs: list[_Pair]) -> Iterat
     for label, report in (("old", old), ("new", new)):
         alone = [f"{c.case}/{k.kernel}" for c in report.cases for k in c.kernels if (c.case, k.kernel) not in matched]
         if alone:
-            more = f" and {len(alone) - 5} more" if len(alone) > 5 else ""
-            yield Finding(
-                code="not-compared", severity="info", message=f"only in the {label} run: {', '.join(alone[:5])}{more}"
-            )
+            yield Finding(code="not-compared", severity="info", message=f"only in the {label} run: {some(alone, 5)}")

@@ -67,8 +67,8 @@ def _waste(account: FileAccount, storages: Sequence[StorageRow]) -> Iterator[Fin
         remedy += f"the file would be {format_bytes(left)}" if alone else f"{format_bytes(lost)} less"
         yield Finding(
             "storage-waste", "warning",
-            f"{format_share(lost, storage.nbytes)} of storage {storage.id} ({format_bytes(storage.nbytes)}) is reached by no "
-            f"tensor: {some(storage.tensors)} {'uses' if len(storage.tensors) == 1 else 'use'} "
+            f"{format_share(lost, storage.nbytes)} of storage {storage.id} ({format_bytes(storage.nbytes)}) is reached "
+            f"by no tensor: {some(storage.tensors)} {'uses' if len(storage.tensors) == 1 else 'use'} "
             f"{format_bytes(storage.nbytes - lost)} of it",
             storage.tensors[0], remedy,
         )  # fmt: skip

@@ -5,13 +5,13 @@ Each rule looks at a finished report and yields findings; `fails` says whether t
 
 from __future__ import annotations
 
-import itertools
 import os.path
 from collections.abc import Iterator, Sequence
 
+from stridetool.analysis.wording import some
 from stridetool.report.envelope import Finding
 from stridetool.report.inspect import InspectReport, OperationRow, StorageRow, TensorRow
-from stridetool.units import format_bytes
+from stridetool.units import format_bytes, format_share
 
 WASTE_SHARE, WASTE_BYTES = 0.5, 4096  # below either, a view that keeps bytes alive is not worth a word
 VECTOR_BYTES = 16
@@ -131,12 +131,13 @@ def _waste(report: InspectReport) -> Iterator[Finding]:
         lost = storage.nbytes - storage.reached_bytes
         if lost < WASTE_BYTES or lost < WASTE_SHARE * storage.nbytes:
             continue
+        s = "s" if len(storage.tensors) == 1 else ""
         yield Finding(
             "storage-waste",
             "warning",
-            f"{', '.join(storage.tensors[:4])} keeps {format_bytes(storage.nbytes)} alive and reaches "
-            f"{format_bytes(storage.reached_bytes)} of it: {lost / storage.nbytes:.1%} of storage {storage.id} "
-            "is reached by no tensor",
+            f"{some(storage.tensors)} keep{s} {format_bytes(storage.nbytes)} alive and reach{'es' if s else ''} "
+            f"{format_bytes(storage.reached_bytes)} of it: {format_share(lost, storage.nbytes)} of storage "
+            f"{storage.id} is reached by no tensor",
             None,
             f"clone() before keeping or saving it: {format_bytes(storage.reached_bytes)} instead",
         )
@@ -194,7 +195,7 @@ def _shared(report: InspectReport) -> Iterator[Finding]:
         yield Finding(
             "shared-storage",
             "info",
-            f"{_some([tensor.name for tensor in members])} share storage {storage.id}: torch.save of all together "
+            f"{some([tensor.name for tensor in members])} share storage {storage.id}: torch.save of all together "
             f"writes {each} once, of each to its own file {count} × {each}; clones {clones} in all",
             None,
             f"safetensors refuses them together: {_keep(members, storage)}; plain pickle writes the storage once per "
@@ -209,8 +210,8 @@ def _keep(members: Sequence[TensorRow], storage: StorageRow) -> str:
         if t is not first and (t.sizes, t.strides, t.data_ptr) == (first.sizes, first.strides, first.data_ptr)
     ]  # fmt: skip
     others = [t.name for t in members if t is not first and t.name not in same]
-    parts = [f"{_some(same)} duplicates {first.name}"] if same else []
-    parts += [f"{_some(others)} can be taken from it again"] if others else []
+    parts = [f"{some(same)} duplicates {first.name}"] if same else []
+    parts += [f"{some(others)} can be taken from it again"] if others else []
     return f"keep {first.name}; {', '.join(parts)}"
 
 
@@ -243,11 +244,6 @@ def _interchange(report: InspectReport) -> Iterator[Finding]:
                 remedy += "; np.ascontiguousarray changes nothing, since the flipped dimension has size 1"
             message = f"{tensor.name} has a negative stride {tensor.strides}: torch.from_numpy refuses it"
             yield Finding("negative-stride", "info", message, None, remedy)
-
-
-def _some(names: Sequence[str]) -> str:
-    head = ", ".join(itertools.islice(names, 4))
-    return head if len(names) <= 4 else f"{head} and {len(names) - 4} more"
 
 
 def _place(operation: OperationRow) -> str | None:

@@ -6,6 +6,7 @@ import os.path
 from collections import Counter
 from collections.abc import Iterator
 
+from stridetool.analysis.wording import some
 from stridetool.report.compare import TensorChange
 from stridetool.report.inspect import InspectReport, StorageRow, TensorRow
 
@@ -48,8 +49,7 @@ class _Sharing:
     def partners(self, tensor: TensorRow) -> str:
         storage = self.storage(tensor)
         others = sorted(name for name in storage.tensors if name != tensor.name) if storage else []
-        shown = ", ".join(others[:_SHOWN_NAMES])
-        return f"{shown} and {len(others) - _SHOWN_NAMES:,} more" if len(others) > _SHOWN_NAMES else shown or "none"
+        return some(others, _SHOWN_NAMES) or "none"
 
 
 def _by_name(report: InspectReport) -> dict[str, TensorRow]:

@@ -9,6 +9,7 @@ from stridetool.analysis.copy_advice import copy_cost
 from stridetool.analysis.copy_cost import Machine
 from stridetool.analysis.copy_verdict import verdict
 from stridetool.analysis.intervals import median_interval, paired_ratios
+from stridetool.analysis.wording import some
 from stridetool.bench.backend import PEAK, Measured
 from stridetool.bench.cases import Case
 from stridetool.bench.sampling import Sample, Series
@@ -97,7 +98,7 @@ def run_findings(rows: Sequence[CaseRow]) -> Iterator[Finding]:
     noisy = [row.case for row in rows if any(_is_unsure(k) for k in row.kernels)]
     if noisy:
         yield Finding(
-            code="noisy", severity="warning", where=_cases(noisy),
+            code="noisy", severity="warning", where=some(noisy),
             message=f"medians are known to no better than {_UNSURE:.0%}",
             hint="trust the ratios and their intervals rather than times; end other programs, or repeat the run",
         )  # fmt: skip
@@ -113,7 +114,7 @@ def run_findings(rows: Sequence[CaseRow]) -> Iterator[Finding]:
     short = [row.case for row in rows if any(_is_short(k) for k in row.kernels)]
     if short:
         yield Finding(
-            code="too-short", severity="warning", where=_cases(short),
+            code="too-short", severity="warning", where=some(short),
             message="a call is so short that calling it from Python is a good part of it",
             hint="this tells what a call costs, not the bandwidth: time a larger shape for that",
         )  # fmt: skip
@@ -126,7 +127,3 @@ def _is_unsure(row: KernelRow) -> bool:
 
 def _is_short(row: KernelRow) -> bool:
     return row.median_seconds < _CALL_SECONDS or row.median_seconds * row.calls_per_sample < _CLOCK_SECONDS
-
-
-def _cases(names: Sequence[str]) -> str:
-    return ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")

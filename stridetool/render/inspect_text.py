@@ -17,7 +17,7 @@ from stridetool.render.strip import legend, origin_of, strip
 from stridetool.render.walk import walk
 from stridetool.report.envelope import Envelope
 from stridetool.report.inspect import InspectReport, StorageRow, TensorRow
-from stridetool.units import format_bytes
+from stridetool.units import format_bytes, format_share
 
 MAX_GRIDS = 3
 MAX_STRIPS = 8
@@ -145,8 +145,8 @@ def storage_line(storage: StorageRow) -> Line:
     if storage.reached_bytes is None:
         return line(*parts, ", reach not decided")
     if storage.reached_bytes < storage.nbytes:
-        share = storage.reached_bytes / storage.nbytes
-        return line(*parts, (f", {format_bytes(storage.reached_bytes)} reached ({share:.1%})", "warn"))
+        share = format_share(storage.reached_bytes, storage.nbytes)
+        return line(*parts, (f", {format_bytes(storage.reached_bytes)} reached ({share})", "warn"))
     return line(*parts, (", all reached", "good"))
 
 
