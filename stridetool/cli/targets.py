@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import difflib
+import errno
+import os
 import shutil
 import sys
 import tempfile
@@ -35,6 +37,8 @@ def open_target(text: str, stack: ExitStack) -> Target:
     """
     if text != "-":
         path = Path(text)
+        if not path.exists():
+            raise _unreadable(path, os.strerror(errno.ENOENT))
         return Target(path, None, _is_script(path))
     file = stack.enter_context(tempfile.NamedTemporaryFile(prefix="stride-tool-"))  # noqa: SIM115  the stack closes it
     shutil.copyfileobj(sys.stdin.buffer, file)
@@ -73,9 +77,13 @@ def _head(path: Path) -> bytes:
         with path.open("rb") as file:
             return file.read(512)
     except OSError as error:
-        near = difflib.get_close_matches(path.name, _names_beside(path), n=3)
-        hint = f"did you mean {', '.join(near)}?" if near else None
-        raise InputError(f"cannot read {path}: {error.strerror}", hint=hint) from error
+        raise _unreadable(path, error.strerror) from error
+
+
+def _unreadable(path: Path, reason: str) -> InputError:
+    """The error on a file that cannot be read, with the names beside it that are nearly right."""
+    near = difflib.get_close_matches(path.name, _names_beside(path), n=3)
+    return InputError(f"cannot read {path}: {reason}", hint=f"did you mean {', '.join(near)}?" if near else None)
 
 
 def _names_beside(path: Path) -> list[str]:
