@@ -18,7 +18,7 @@ def tensor(mib):
 
 for batch in range(16, 25):
     kept = []
-    for layer in range(40):
+    for _ in range(40):
         kept.append(tensor(batch))
         kept.append(tensor(3.3 * batch))
     del kept
