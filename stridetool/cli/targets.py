@@ -77,7 +77,7 @@ def _head(path: Path) -> bytes:
         with path.open("rb") as file:
             return file.read(512)
     except OSError as error:
-        raise _unreadable(path, error.strerror) from error
+        raise _unreadable(path, error.strerror or str(error)) from error
 
 
 def _unreadable(path: Path, reason: str) -> InputError:
