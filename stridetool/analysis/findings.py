@@ -5,7 +5,6 @@ Each rule looks at a finished report and yields findings; `fails` says whether t
 
 from __future__ import annotations
 
-import os.path
 from collections.abc import Iterator, Sequence
 
 from stridetool.analysis.wording import some
@@ -60,7 +59,7 @@ def _impossible_views(report: InspectReport) -> Iterator[Finding]:
             "warning",
             f"{operation.op} cannot merge dimensions {left} and {right}: stride[{left}] must be "
             f"{why.stride_needed}, it is {why.stride_found}{setter}",
-            _place(operation),
+            operation.place,
             "; or ".join(why.remedies) or None,
         )
 
@@ -75,7 +74,7 @@ def _hidden_copies(report: InspectReport) -> Iterator[Finding]:
             "warning",
             f"{operation.op} copied {format_bytes(operation.copied_bytes)} into a storage of its own: writes to "
             f"{result} do not reach {source}",
-            _place(operation),
+            operation.place,
             _why_copied(operation),
         )
 
@@ -98,7 +97,7 @@ def _overlapping_writes(report: InspectReport) -> Iterator[Finding]:
                 "warning",
                 f"{operation.op} wrote to {operation.inputs[0]}, whose elements share memory: the result depends on "
                 "the order of the writes",
-                _place(operation),
+                operation.place,
                 "clone() the tensor before writing",
             )
 
@@ -244,10 +243,6 @@ def _interchange(report: InspectReport) -> Iterator[Finding]:
                 remedy += "; np.ascontiguousarray changes nothing, since the flipped dimension has size 1"
             message = f"{tensor.name} has a negative stride {tensor.strides}: torch.from_numpy refuses it"
             yield Finding("negative-stride", "info", message, None, remedy)
-
-
-def _place(operation: OperationRow) -> str | None:
-    return f"{os.path.basename(operation.file)}:{operation.line}" if operation.file else None
 
 
 _RULES = (

@@ -18,7 +18,6 @@ from stridetool.report.inspect import Source
 from stridetool.sources.allocations import Trace
 
 Emit = Callable[[EventLine], None]
-_MEMORY = "CUDA out of memory"
 
 
 @dataclass(frozen=True, slots=True)

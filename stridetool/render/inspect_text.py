@@ -12,7 +12,7 @@ from stridetool.render.file_accounts import file_blocks
 from stridetool.render.findings import finding_blocks
 from stridetool.render.grid import grid
 from stridetool.render.layout import layout_text, sizes_text, strides_text
-from stridetool.render.operations import call_text, operation_blocks, place
+from stridetool.render.operations import call_text, operation_blocks
 from stridetool.render.strip import legend, origin_of, strip
 from stridetool.render.walk import walk
 from stridetool.report.envelope import Envelope
@@ -70,7 +70,7 @@ def _order_in_memory(report: InspectReport, width: int) -> Iterator[Block]:
 
 def _changes(report: InspectReport, width: int) -> Iterator[Block]:
     for operation in worth_a_change(report):
-        where = place(operation.file, operation.line)
+        where = operation.place or "–"
         yield line((where, "muted"), "  ", (call_text(operation), "name"), ": ", stamp(operation))
         yield Picture(list(change(operation, width)))
 

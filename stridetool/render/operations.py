@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os.path
 from collections.abc import Callable, Iterator, Sequence
 
 from stridetool.render.blocks import Block, Column, Heading, Picture, Span, Table, line
@@ -26,16 +25,11 @@ def operation_blocks(report: InspectReport) -> Iterator[Block]:
             yield from _failure(operation)
 
 
-def place(file: str | None, number: int | None) -> str:
-    """`FILE:LINE`, with the file's name alone."""
-    return f"{os.path.basename(file)}:{number}" if file else "–"
-
-
 def _cells(operation: OperationRow) -> Sequence[str | Span]:
     before = operation.input_layouts[0] if operation.input_layouts else None
     after = operation.output_layouts[0] if operation.output_layouts else None
     return (
-        place(operation.file, operation.line),
+        operation.place or "–",
         call_text(operation),
         (", ".join(operation.outputs[:3]) + (" …" if len(operation.outputs) > 3 else ""), "name"),
         _what(operation),
@@ -74,8 +68,7 @@ def _failure(operation: OperationRow) -> Iterator[Block]:
     error = operation.error
     if error is None:
         return
-    where = place(operation.file, operation.line)
-    yield line(("✗ ", "bad"), (where, "name"), f" {operation.op}: {error.message}")
+    yield line(("✗ ", "bad"), (operation.place or "–", "name"), f" {operation.op}: {error.message}")
     if error.why is not None:
         yield from _anatomy(error.why, operation.input_layouts[0] if operation.input_layouts else None)
     elif error.hint:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os.path
+
 import msgspec
 
 from stridetool.report.files import FileAccount
@@ -138,6 +140,11 @@ class OperationRow(msgspec.Struct, frozen=True, kw_only=True):
     shares_storage: bool
     kernel: str | None = None
     error: OperationError | None = None
+
+    @property
+    def place(self) -> str | None:
+        """`FILE:LINE`, with the file's name alone."""
+        return f"{os.path.basename(self.file)}:{self.line}" if self.file else None
 
 
 class Picture(msgspec.Struct, frozen=True):

@@ -8,7 +8,7 @@ from stridetool.render.change import stamp
 from stridetool.render.drawing.shapes import MARGIN, WIDTH, Drawing, label, path, rect, stroke
 from stridetool.render.grid import hue, memory_unit, slices
 from stridetool.render.layout import sizes_text, strides_text
-from stridetool.render.operations import call_text, place
+from stridetool.render.operations import call_text
 from stridetool.report.inspect import LayoutRow, OperationRow, ViewFailure
 from stridetool.units import format_bytes
 
@@ -31,7 +31,7 @@ def change_drawing(operation: OperationRow) -> Drawing:
     ]
     if operation.copied and operation.kernel:
         arrow.append(label((start + end) / 2, middle + 16, f"by {operation.kernel}", "x m mid"))
-    where = place(operation.file, operation.line)
+    where = operation.place or "–"
     return Drawing(f"{where}  {call_text(operation)}", height + 4, [*left, *arrow, *right], "change")
 
 
@@ -47,7 +47,7 @@ def failure_drawing(operation: OperationRow, why: ViewFailure) -> Drawing:
         for number, part in enumerate(_wrapped(remedy, 118)):
             body.append(label(MARGIN + (0 if number == 0 else 18), y, f"{'→ ' if number == 0 else ''}{part}", "s"))
             y += 17
-    where = place(operation.file, operation.line)
+    where = operation.place or "–"
     title = f"{where}  {operation.op} to {sizes_text(why.shape)} is impossible without a copy"
     return Drawing(title, y, body, "failure")
 
