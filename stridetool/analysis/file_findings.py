@@ -96,7 +96,7 @@ def _shared(tensors: Sequence[TensorRow], storages: Sequence[StorageRow]) -> Ite
         yield Finding(
             "shared-storage", "info",
             f"{some([t.name for t in group])} share bytes of storage {storage.id}: the file holds them once",
-            group[0].name, f"safetensors refuses them together: {_keep(storage, group)}",
+            None, f"safetensors refuses them together: {_keep(storage, group)}",
         )  # fmt: skip
     if len(groups) > _MAX_EACH:
         yield Finding("shared-storage", "info", f"{len(groups) - _MAX_EACH:,} more groups of tensors share bytes")
@@ -144,7 +144,7 @@ def _strided(tensors: Sequence[TensorRow]) -> Iterator[Finding]:
             "non-contiguous", "info",
             f"{some(names)} {'is' if len(names) == 1 else 'are'} not contiguous: the order in the file is not the "
             "order of the indices",
-            names[0], "safetensors refuses it; contiguous() before saving keeps the values and changes the strides",
+            None, "safetensors refuses it; contiguous() before saving keeps the values and changes the strides",
         )  # fmt: skip
 
 

@@ -19,8 +19,7 @@ def file_blocks(files: Sequence[FileAccount]) -> Iterator[Block]:
     if not files:
         return
     yield Heading("files" if len(files) > 1 else "file")
-    columns = ("file", "kind", "bytes", *_ORDER, "aligned to 16", "64", "4096")
-    yield Table(tuple(Column(c, "left" if c in ("file", "kind") else "right") for c in columns), map(_cells, files))
+    yield _account_table(files)
     for file in files[:MAX_FILES]:
         yield from _regions(file, len(files) > 1)
     yield from _totals("by dtype", [total for file in files for total in file.by_dtype])
@@ -28,11 +27,20 @@ def file_blocks(files: Sequence[FileAccount]) -> Iterator[Block]:
         yield from _totals("by name", files[0].by_prefix)
 
 
-def _cells(file: FileAccount) -> tuple[str, ...]:
-    kinds = (format_bytes(file.bytes_by_kind[kind]) if kind in file.bytes_by_kind else "" for kind in _ORDER)
+def _account_table(files: Sequence[FileAccount]) -> Table:
+    """A row a file, named where there are several; a column for each kind of bytes that one of them has."""
+    names = ("file",) if len(files) > 1 else ()
+    kinds = [kind for kind in _ORDER if any(kind in file.bytes_by_kind for file in files)]
+    titles = (*names, "kind", "bytes", *kinds, "aligned to 16", "64", "4096")
+    columns = tuple(Column(title, "left" if title in ("file", "kind") else "right") for title in titles)
+    return Table(columns, ((file.path,) * len(names) + _cells(file, kinds) for file in files))
+
+
+def _cells(file: FileAccount, kinds: Sequence[str]) -> tuple[str, ...]:
+    sums = (format_bytes(file.bytes_by_kind[kind]) if kind in file.bytes_by_kind else "" for kind in kinds)
     placed = file.placed_tensors
     aligned = (f"{count:,} of {placed:,}" if placed else "" for count in file.aligned.values())
-    return (file.path, file.kind, format_bytes(file.nbytes), *kinds, *aligned)
+    return (file.kind, format_bytes(file.nbytes), *sums, *aligned)
 
 
 def _regions(file: FileAccount, with_path: bool) -> Iterator[Line]:

@@ -22,7 +22,7 @@ from stridetool.units import format_bytes, format_share
 MAX_GRIDS = 3
 MAX_STRIPS = 8
 MAX_FILES = 4
-_LABEL = 10
+_LABEL = 12  # columns of `512 KiB/cell`
 
 
 def inspect_blocks(
@@ -119,7 +119,7 @@ def _tensor_cells(tensor: TensorRow, with_source: bool) -> tuple[str | Span, ...
 def _files(report: InspectReport) -> Iterator[Block]:
     for picture in report.file_pictures[:MAX_FILES]:
         yield Heading(f"{picture.storage}, byte for byte")
-        yield Picture(list(strip(picture, _LABEL + 2, records=True)))
+        yield Picture(list(strip(picture, _LABEL, records=True)))
 
 
 def _memory(report: InspectReport, width: int, with_pictures: bool) -> Iterator[Block]:
