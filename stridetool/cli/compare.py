@@ -11,8 +11,12 @@ from stridetool.cli.options import ColorOption, ForceFlag, FormatOption, JsonFla
 
 
 def compare(
-    old: Annotated[Path, typer.Argument(help="JSON of the earlier run, or a tensor file.", show_default=False)],
-    new: Annotated[Path, typer.Argument(help="JSON of the later run, or a tensor file.", show_default=False)],
+    old: Annotated[
+        Path, typer.Argument(help="JSON of the earlier run, a tensor file, or - for stdin.", show_default=False)
+    ],
+    new: Annotated[
+        Path, typer.Argument(help="JSON of the later run, a tensor file, or - for stdin.", show_default=False)
+    ],
     threshold: Annotated[str, typer.Option("--threshold", help="Exit 1 when worse by more than this.")] = "5%",
     json: JsonFlag = False,
     format: FormatOption = None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,8 @@ _MAX_BYTES = 1 << 30
 def run_compare(old: Path, new: Path, threshold: str, where: Output) -> None:
     """Compare, write, and end with 1 when something is worse beyond the threshold."""
     limit = _fraction(threshold)
+    if str(old) == str(new) == "-":
+        raise UsageError("cannot compare stdin with itself", hint="one of the two is a file")
     before, after = _read(old), _read(new)
     kind = before.schema.removeprefix("stride-tool/")
     if before.schema != after.schema:
@@ -71,6 +74,8 @@ def _compared(
 def _read(path: Path) -> Envelope[Any]:
     from stridetool.cli.tensor_reports import tensor_report
 
+    if str(path) == "-":
+        return _document(sys.stdin.buffer.read(_MAX_BYTES + 1), "<stdin>")
     try:
         if (inspected := tensor_report(path)) is not None:
             return inspected
@@ -78,9 +83,13 @@ def _read(path: Path) -> Envelope[Any]:
             data = file.read(_MAX_BYTES + 1)
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror}") from error
+    return _document(data, str(path))
+
+
+def _document(data: bytes, name: str) -> Envelope[Any]:
     if len(data) > _MAX_BYTES:
-        raise InputError(f"cannot read {path}: it is larger than any report")
-    return from_json(data, str(path))
+        raise InputError(f"cannot read {name}: it is larger than any report")
+    return from_json(data, name)
 
 
 def _fraction(text: str) -> float:

@@ -154,6 +154,16 @@ def test_compare_accepts_itself_and_stops_at_a_slower_run(tmp_path):
     assert call("compare", new, old).exit_code == 0
 
 
+def test_compare_takes_one_side_from_a_pipe(tmp_path):
+    path = tmp_path / "a.json"
+    call("bench", "--shape", "8", "-o", path)
+    for sides in (("-", str(path)), (str(path), "-")):
+        result = CliRunner().invoke(app, ["compare", *sides, "--json"], input=path.read_bytes())
+        assert result.exit_code == 0, result.output
+        assert {row["ratio"] for row in json.loads(result.stdout)["report"]["kernels"]} == {1.0}
+    assert call("compare", "-", "-").exit_code == 2
+
+
 def test_compare_refuses_what_does_not_compare(tmp_path):
     bench, devices, broken = tmp_path / "b.json", tmp_path / "d.json", tmp_path / "x.json"
     call("bench", "--shape", "8", "-o", bench)
