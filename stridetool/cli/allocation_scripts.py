@@ -47,4 +47,4 @@ def _failure(failure: Failure | None, name: str) -> tuple[str, str | None] | Non
     """How the script failed; running out of memory is a result and no failure."""
     if failure is None or _MEMORY in failure.message:
         return None
-    return f"cannot finish {name}: {failure.type}: {failure.message} ({failure.where})", failure.hint
+    return failure.text(name), failure.hint

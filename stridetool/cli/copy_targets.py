@@ -78,7 +78,7 @@ def _script_tensors(path: Path) -> Iterator[Case]:
     run = run_program(read_script(path), path, Options(quiet_stdout=True))
     failure = run.outcome.failure
     if failure is not None:
-        raise TensorError(f"cannot finish {path}: {failure.message} ({failure.where})", hint=failure.hint)
+        raise TensorError(failure.text(str(path)), hint=failure.hint)
     for facts in run.arrays:
         yield Case(facts.name, facts.layout, facts.dtype, facts.itemsize, facts.unit)
 

@@ -167,7 +167,7 @@ def _program_part(script: Target | None, request: Inspection, where: Output, cel
 def _failure(run: Run, name: str) -> tuple[str, str | None] | None:
     failure = run.outcome.failure
     if failure is not None:
-        return f"cannot finish {name}: {failure.type}: {failure.message} ({failure.where})", failure.hint
+        return failure.text(name), failure.hint
     status = run.outcome.exit_status
     return (f"cannot finish {name}: it called sys.exit({status})", None) if status else None
 

@@ -57,7 +57,8 @@ def inspect_blocks(
         yield from _changes(report, width)
     yield from finding_blocks(document.findings)
     if report.tensors and not details and pictures:
-        more = "--tensor NAME: its offsets, how threads would touch it, and who takes it as it is"
+        takers = ", and who takes it as it is" if any(tensor.consumers for tensor in report.tensors) else ""
+        more = f"--tensor NAME: its offsets, how threads would touch it{takers}"
         yield Picture([(("", ""),), ((more, "muted"),)])
 
 
