@@ -26,7 +26,7 @@ def operation_rows(
             line=record.line,
             inputs=tuple(map(labels, record.inputs)),
             outputs=tuple(map(labels, record.outputs)),
-            arguments=tuple(map(_written, record.arguments)),
+            arguments=tuple(_written(value) for value in record.arguments if not _is_tensors(value)),
             input_layouts=tuple(map(_layout, record.inputs)),
             output_layouts=tuple(map(_layout, record.outputs)),
             copied=record.copied,
@@ -52,6 +52,11 @@ class _Labels:
             self._unnamed += 1
             label = self._known[facts.tensor] = f"%{self._unnamed}"
         return label
+
+
+def _is_tensors(argument: object) -> bool:
+    """A sequence of tensors, of which a record keeps no more than the places."""
+    return isinstance(argument, tuple) and len(argument) > 0 and all(item is ... for item in argument)
 
 
 def _written(argument: object) -> str:

@@ -10,7 +10,7 @@ import msgspec
 
 from stridetool.core.facts import ArrayFacts
 from stridetool.core.layout import Layout
-from stridetool.errors import DimensionError, UsageError
+from stridetool.errors import StrideToolError, UsageError
 
 _PART = re.compile(r"(.+)\[([\d:,\s-]*)\]")
 
@@ -53,6 +53,6 @@ def _cut(facts: ArrayFacts, items: str) -> Layout:
                 dim += 1
             else:
                 layout = layout.select(dim, int(item))
-    except (DimensionError, ValueError) as error:
+    except (StrideToolError, ValueError) as error:
         raise UsageError(f"cannot take {facts.name}[{items}]: {str(error).splitlines()[0]}") from error
     return layout

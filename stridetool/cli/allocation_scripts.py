@@ -34,7 +34,7 @@ def run_recorded(
     options = Options(alias_torch=request.alias_torch, quiet_stdout=True)
     path = target.script.path
     with recorded_allocations(driver, conditions.settings, conditions.policy, conditions.fraction) as recorders:
-        run = run_program(read_script(path), path if target.script.name is None else None, options)
+        run = run_program(read_script(path, target.script.name), path if target.script.name is None else None, options)
         traces = recorders.traces()
     failure = run.outcome.failure
     if not traces and failure is None:

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING
 import msgspec
 import typer
 
-from stridetool.cli.output import Output, say_error, terminal_width
+from stridetool.cli.output import Output, say, say_error, terminal_width
 from stridetool.cli.targets import Target, open_target
 from stridetool.errors import UsageError
+from stridetool.programs.streams import stdout_to_stderr
 from stridetool.report.documents import to_json
 from stridetool.report.envelope import Envelope, Finding, envelope
 from stridetool.report.inspect import InspectReport, Source
@@ -65,6 +66,8 @@ def run_inspection(request: Inspection, where: Output) -> None:
 
     cells = 64 if where.format == "json" else max(16, min(terminal_width(), 200) - _LABELS)
     with ExitStack() as stack:
+        if _is_for_programs(where):  # until the end: threads of a script may go on printing
+            stack.enter_context(stdout_to_stderr())
         parts = list(_parts(request, where, cells, stack))
         report = arranged(
             merged([part.report for part in parts]), sort=request.sort, top=request.top, copies_only=request.copies_only
@@ -77,7 +80,7 @@ def run_inspection(request: Inspection, where: Output) -> None:
         say_error(message, hint)
     stopped = [condition for condition in request.fail_on if fails(condition, report, findings)]
     for condition in stopped:
-        print(f"stride-tool: --fail-on {condition}: found", file=sys.stderr)
+        say(f"stride-tool: --fail-on {condition}: found")
     if failures or stopped:
         raise typer.Exit(FAILED)
 
@@ -120,14 +123,14 @@ def _progress() -> Callable[[int, int, str], None]:
     """Says on stderr which of many files is read, once that has taken a second."""
     started = last = time.monotonic()
 
-    def say(done: int, count: int, path: str) -> None:
+    def tell(done: int, count: int, path: str) -> None:
         nonlocal last
         now = time.monotonic()
         if now - started > 1 and now - last > 1:
             last = now
-            print(f"reading {done + 1} of {count} files: {ascii(path)[1:-1]}", file=sys.stderr)
+            say(f"reading {done + 1} of {count} files: {path}")
 
-    return say
+    return tell
 
 
 def _program_part(script: Target | None, request: Inspection, where: Output, cells: int, first_storage: int) -> Part:
@@ -139,12 +142,12 @@ def _program_part(script: Target | None, request: Inspection, where: Output, cel
 
     options = Options(
         alias_torch=request.alias_torch,
-        quiet_stdout=where.format != "text" and where.path is None,
-        arguments=tuple(shlex.split(request.arguments)),
+        quiet_stdout=_is_for_programs(where),
+        arguments=_arguments(request.arguments),
         expressions=request.expressions,
         **({} if request.top is None else {"kept_operations": request.top}),
     )
-    text = read_script(script.path) if script is not None else None
+    text = read_script(script.path, script.name) if script is not None else None
     run = run_program(text, script.path if script is not None and script.name is None else None, options)
     source = Source("script", str(script)) if script is not None else Source("expression", None)
     recorder = run.recorder
@@ -164,6 +167,18 @@ def _program_part(script: Target | None, request: Inspection, where: Output, cel
     return Part(report, findings, _failure(run, str(script or "the expression")))
 
 
+def _is_for_programs(where: Output) -> bool:
+    """Whether stdout carries a document with which no print of a script may mix."""
+    return where.format != "text" and where.path is None
+
+
+def _arguments(text: str) -> tuple[str, ...]:
+    try:
+        return tuple(shlex.split(text))
+    except ValueError as error:
+        raise UsageError(f"cannot read --args {text!r}: {error}", hint="quote it as a shell command") from error
+
+
 def _failure(run: Run, name: str) -> tuple[str, str | None] | None:
     failure = run.outcome.failure
     if failure is not None:
@@ -177,7 +192,7 @@ def _table(document: Envelope[InspectReport], request: Inspection, where: Output
     from stridetool.analysis.index_table import index_table
     from stridetool.render.index_table import table_json, table_text
 
-    rows = islice(index_table(document.report.tensors), request.top)
+    rows = islice(index_table(document.report.tensors), None if request.top is None else min(request.top, sys.maxsize))
     return table_text(rows) if where.format == "text" else table_json(rows)
 
 

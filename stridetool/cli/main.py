@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import sys
 from collections.abc import Iterator
@@ -14,9 +15,11 @@ from typer.core import TyperGroup
 from stridetool._version import __version__
 from stridetool.cli import alloc_report, bench, compare, devices, inspect, schema
 from stridetool.cli.output import say_error
-from stridetool.errors import StrideToolError
+from stridetool.errors import InputError, StrideToolError
+from stridetool.programs.streams import discard, leave_streams, take_streams
 
 INTERNAL_ERROR = 70
+_EXHAUSTED = {errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOSPC, errno.EFBIG, errno.EDQUOT}  # by the machine
 
 
 class Root(TyperGroup):
@@ -40,9 +43,15 @@ def _exit_codes() -> Iterator[None]:
         raise typer.Exit(error.exit_code) from None
     except BrokenPipeError:
         # The reader has what it wanted. Python would complain again when it flushes stdout at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        discard(sys.stdout.fileno())
         raise typer.Exit(0) from None
+    except MemoryError:
+        say_error("cannot go on: out of memory")
+        raise typer.Exit(InputError.exit_code) from None
     except Exception as error:
+        if isinstance(error, OSError) and error.errno in _EXHAUSTED:
+            say_error(f"cannot go on: {error.strerror}")
+            raise typer.Exit(InputError.exit_code) from None
         _report_unexpected(error)
 
 
@@ -98,4 +107,25 @@ app.command("schema")(schema.schema)
 
 def main() -> None:
     """Run the command line of this process."""
-    app()
+    take_streams()
+    try:
+        app()
+    except SystemExit as end:
+        code = end.code
+    if not _is_flushed():
+        code = InputError.exit_code
+    leave_streams()
+    sys.exit(code)
+
+
+def _is_flushed() -> bool:
+    """Whether all of stdout arrived (help and version are written without a look at that); says so if not."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        discard(sys.stdout.fileno())
+    except OSError as error:
+        discard(sys.stdout.fileno())
+        say_error(f"cannot write standard output: {error.strerror}")
+        return False
+    return True

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, TextIO
 
 from stridetool.cli.options import ColorMode
 from stridetool.errors import InputError, UsageError
+from stridetool.programs.streams import discard
+from stridetool.render.blocks import printable
 
 _SUFFIXES = {
     ".json": "json", ".ndjson": "ndjson", ".jsonl": "ndjson", ".txt": "text", ".svg": "svg", ".html": "html",
     ".csv": "csv", ".md": "markdown",
 }  # fmt: skip
+
+_NEWLINES = "\r\n"
+_ESCAPED = "backslashreplace"  # what no UTF-8 can hold: half of a surrogate pair in a name
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +32,7 @@ class Output:
     format: str
     path: Path | None
     color: bool
+    stdout: TextIO  # the one of the start: a program that is run may put another into its place
 
     @classmethod
     def choose(
@@ -48,48 +55,66 @@ class Output:
             raise UsageError(f"cannot print both JSON and {format}")
         if path is not None and str(path) != "-":
             chosen = chosen or _format_of(path)
-            if path.exists() and not force:
-                raise UsageError(f"cannot write {path}: it exists", hint="--force overwrites it")
+            _check_destination(path, force)
         else:
             path = None
         chosen = chosen or formats[0]
         if chosen not in formats:
             raise UsageError(f"cannot write format {chosen}", hint=f"this command writes {', '.join(formats)}")
-        return cls(chosen, path, path is None and _wants_color(color))
+        return cls(chosen, path, path is None and _wants_color(color), sys.stdout)
 
     def write(self, chunks: Iterable[str]) -> None:
         """Write all of `chunks`. A file appears under its name only when it is complete."""
         if self.path is None:
-            for chunk in chunks:
-                sys.stdout.write(chunk)
-            sys.stdout.flush()
+            _in_utf8(self.stdout, self.format)
+            with _told("standard output"):
+                for chunk in chunks:
+                    self.stdout.write(chunk)
+                self.stdout.flush()
             return
         with replaced_file(self.path) as file:
             file.writelines(chunks)
-        print(f"wrote {self.path}", file=sys.stderr)
+        say(f"wrote {self.path}")
+
+
+def say(text: str) -> None:
+    """A note on stderr, in which nothing can act on the terminal. Where nobody can hear it, it is left out."""
+    try:
+        print("\n".join(map(printable, text.split("\n"))), file=sys.stderr, flush=True)
+    except OSError:
+        discard(2)
 
 
 def say_error(message: str, hint: str | None = None) -> None:
-    """The two lines of an error on stderr; nothing in them can act on the terminal."""
-    from stridetool.render.blocks import printable
-
-    text = "\n".join(printable(line) for line in message.splitlines()) or "unknown error"
-    print(f"stride-tool: error: {text}", file=sys.stderr)
+    """The two lines of an error on stderr."""
+    say(f"stride-tool: error: {message.strip(_NEWLINES) or 'unknown error'}")
     if hint is not None:
-        print(f"  hint: {printable(hint)}", file=sys.stderr)
+        say(f"  hint: {hint}")
 
 
 @contextlib.contextmanager
 def replaced_file(path: Path) -> Iterator[IO[str]]:
-    """A temporary file beside `path`, renamed to it when the block ends well and removed when not."""
+    """A temporary file beside `path`, renamed to it when the block ends well and removed when not.
+
+    A link stays one, and its target is replaced. What is no regular file (a device, a named pipe) is written to.
+    """
+    with _told(str(path)):
+        target = Path(os.path.realpath(path))
+        if target.exists() and not target.is_file():
+            with target.open("w", encoding="utf-8", errors=_ESCAPED) as file:
+                yield file
+            return
+        with _renamed_file(target) as file:
+            yield file
+
+
+@contextlib.contextmanager
+def _renamed_file(path: Path) -> Iterator[IO[str]]:
     import tempfile  # only here: it costs as much as all the rest of a start that writes no file
 
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:100]}.")
     try:
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    except OSError as error:
-        raise InputError(f"cannot write {path}: {error.strerror}") from error
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
+        with os.fdopen(handle, "w", encoding="utf-8", errors=_ESCAPED) as file:
             yield file
         os.chmod(name, 0o666 & ~_umask())
         os.replace(name, path)
@@ -97,6 +122,35 @@ def replaced_file(path: Path) -> Iterator[IO[str]]:
         with contextlib.suppress(OSError):
             os.unlink(name)
         raise
+
+
+@contextlib.contextmanager
+def _told(name: str) -> Iterator[None]:
+    """Failures to write to `name` as our error; a reader that has gone is none."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise InputError(f"cannot write {name}: {error.strerror}") from error
+
+
+def _check_destination(path: Path, force: bool) -> None:
+    """Fail before the work where a file cannot or may not be written."""
+    with _told(str(path)):
+        exists = os.path.lexists(path)
+        if exists:
+            os.stat(path)  # a link to itself
+    if path.is_dir():
+        raise UsageError(f"cannot write {path}: it is a directory")
+    if exists and not force:
+        raise UsageError(f"cannot write {path}: it exists", hint="--force overwrites it")
+
+
+def _in_utf8(stream: TextIO, format: str) -> None:
+    """Documents for programs are UTF-8 whatever the terminal's encoding; text for people is in that."""
+    if format != "text" and isinstance(stream, io.TextIOWrapper):
+        stream.reconfigure(encoding="utf-8")
 
 
 def terminal_width(default: int = 100) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import errno
 import os
 import shutil
 import sys
@@ -35,14 +34,21 @@ def open_target(text: str, stack: ExitStack) -> Target:
 
     Raises InputError when there is no such file, with names that are nearly right.
     """
+    if not text:
+        raise InputError("cannot read a target without a name", hint="- is what comes through the pipe")
     if text != "-":
         path = Path(text)
-        if not path.exists():
-            raise _unreadable(path, os.strerror(errno.ENOENT))
+        try:
+            os.stat(text)
+        except OSError as error:  # not there, a name that is too long, a link to itself
+            raise _unreadable(path, error.strerror or str(error)) from error
         return Target(path, None, _is_script(path))
     file = stack.enter_context(tempfile.NamedTemporaryFile(prefix="stride-tool-"))  # noqa: SIM115  the stack closes it
-    shutil.copyfileobj(sys.stdin.buffer, file)
-    file.flush()
+    try:
+        shutil.copyfileobj(sys.stdin.buffer, file)
+        file.flush()
+    except OSError as error:
+        raise InputError(f"cannot read standard input: {error.strerror}") from error
     path = Path(file.name)
     return Target(path, STDIN, not _is_tensor_file(path))
 
@@ -82,7 +88,7 @@ def _head(path: Path) -> bytes:
 
 def _unreadable(path: Path, reason: str) -> InputError:
     """The error on a file that cannot be read, with the names beside it that are nearly right."""
-    near = difflib.get_close_matches(path.name, _names_beside(path), n=3)
+    near = [name for name in difflib.get_close_matches(path.name, _names_beside(path), n=3) if name != path.name]
     return InputError(f"cannot read {path}: {reason}", hint=f"did you mean {', '.join(near)}?" if near else None)
 
 

@@ -7,13 +7,16 @@ import types
 import weakref
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 from stridetool.core.storage import Storage
 from stridetool.core.tensor import Tensor
+from stridetool.programs.interpreter import guarded
 
 MAX_OBJECTS = 200_000
 _MAX_HOLDERS = 3
+_MAX_PATH = 200  # characters: a path of a linked list would be as long as the list
 _LEAVES = (str, bytes, int, float, complex, bool, type(None), types.ModuleType, types.CodeType)
 
 CYCLE = "a reference cycle (gc.collect() frees it)"
@@ -53,20 +56,31 @@ def _walk(namespace: Mapping[str, Any]) -> Iterator[tuple[int, str]]:
     seen: set[int] = set()
     while queue and len(seen) < MAX_OBJECTS:
         value, path = queue.popleft()
-        if isinstance(value, _LEAVES) or id(value) in seen:
+        if issubclass(type(value), _LEAVES) or id(value) in seen:
             continue
         seen.add(id(value))
-        if isinstance(value, Storage):
+        if type(value) is Storage:
             yield value.serial, path
         else:
-            queue.extend(_children(value, path))
+            start = path if len(path) <= _MAX_PATH else f"{path[: _MAX_PATH // 2]}…"
+            children = guarded(_first_children, value, start, MAX_OBJECTS - len(queue), default=None)
+            queue.extend(_referents(value, start) if children is None else children)
+
+
+def _first_children(value: Any, path: str, count: int) -> list[tuple[Any, str]] | None:
+    return list(islice(_children(value, path), max(count, 0)))
+
+
+def _referents(value: Any, path: str) -> list[tuple[Any, str]]:
+    """What an object refers to, without a word from the object itself."""
+    return [(item, path) for item in gc.get_referents(value)]
 
 
 def _children(value: Any, path: str) -> Iterable[tuple[Any, str]]:
     if isinstance(value, Tensor):
         return ((value.untyped_storage(), path), (value.grad_fn, f"graph of {path}"))
     if isinstance(value, dict):
-        return ((item, f"{path}[{_short(key)}]") for key, item in list(value.items()))
+        return ((item, f"{path}[{_short(key)}]") for key, item in list(dict.items(value)))
     if isinstance(value, list | tuple | deque):
         return ((item, f"{path}[{i}]") for i, item in enumerate(value))
     if isinstance(value, types.FunctionType):
@@ -75,7 +89,7 @@ def _children(value: Any, path: str) -> Iterable[tuple[Any, str]]:
         return ((item, f"{path}.{name}") for name, item in list(vars(value).items()))
     if isinstance(value, type):
         return ()
-    return ((item, path) for item in gc.get_referents(value))
+    return _referents(value, path)
 
 
 def _of_function(function: types.FunctionType, path: str) -> Iterator[tuple[Any, str]]:

@@ -19,6 +19,7 @@ from stridetool.core.storage import Storage
 from stridetool.core.trace import facts_of, trace
 from stridetool.programs import script
 from stridetool.programs.holders import holders
+from stridetool.programs.interpreter import guarded, kept_interpreter
 from stridetool.programs.recorder import KEPT_OPERATIONS, Recorder
 from stridetool.sources.arrays import array_facts
 
@@ -56,8 +57,8 @@ def run_program(source: str | None, path: Path | None, options: Options) -> Run:
     codes = [script.compile_script(source, filename)] if source is not None else []
     codes += [script.compile_script(text, script.EXPRESSION_FILE, name_last=True) for text in options.expressions]
     recorder = Recorder(options.kept_operations)
-    before = set(_live_storages())
-    with script.as_main(path, list(options.arguments), _aliases(options)) as namespace:
+    before = {storage.serial for storage in _live_storages()}
+    with kept_interpreter(), script.as_main(path, list(options.arguments), _aliases(options)) as namespace:
         if source is None or options.expressions:
             namespace.update(_public_names())
         builtin = set(namespace)
@@ -88,21 +89,23 @@ def _collect(
     namespace: dict[str, Any],
     builtin: set[str],
     recorder: Recorder,
-    before: set[weakref.ref[Storage]],
+    before: set[int],
     outcome: script.Outcome,
     foreign: Callable[[Any], int] | None,
 ) -> Run:
-    variables = {k: v for k, v in namespace.items() if k not in builtin and not k.startswith("__")}
+    # A copy, because threads of the program may go on; names that are no text come from tricks with `globals()`.
+    names = {name: value for name, value in namespace.copy().items() if type(name) is str}
+    variables = {k: v for k, v in names.items() if k not in builtin and not k.startswith("__")}
     if "_" in variables:  # the value of -e comes last
         variables["_"] = variables.pop("_")
-    arrays = [facts for name, value in variables.items() if (facts := array_facts(name, value)) is not None]
+    arrays = [facts for name, value in variables.items() if (facts := guarded(array_facts, name, value, default=None))]
     serials = {facts_of(value).tensor: name for name, value in variables.items() if _is_ours(value)}
     if foreign is not None:
         import torch
 
-        serials |= {foreign(value): name for name, value in variables.items() if isinstance(value, torch.Tensor)}
+        serials |= {foreign(value): name for name, value in variables.items() if issubclass(type(value), torch.Tensor)}
     named = {value.untyped_storage().serial for value in variables.values() if _is_ours(value)}
-    hidden = [ref for ref in _live_storages() if ref not in before]
+    hidden = [weakref.ref(storage) for storage in _live_storages() if storage.serial not in before]
     found = tuple(_hidden(variables, hidden, named))
     return Run(tuple(arrays), serials, recorder, found, outcome, any(map(_is_simulated, arrays)))
 
@@ -118,7 +121,7 @@ def _is_simulated(facts: ArrayFacts) -> bool:
 def _is_ours(value: object) -> bool:
     from stridetool.core.tensor import Tensor
 
-    return isinstance(value, Tensor)
+    return issubclass(type(value), Tensor)  # never value.__class__, which may be anything
 
 
 def _hidden(
@@ -138,9 +141,9 @@ def _hidden(
         yield HiddenStorage(nbytes, device, found.get(serial, ()))
 
 
-def _live_storages() -> list[weakref.ref[Storage]]:
+def _live_storages() -> list[Storage]:
     """Every storage of this process; the collector knows them all, so none has to be registered."""
-    return [weakref.ref(value) for value in gc.get_objects() if type(value) is Storage]
+    return [value for value in gc.get_objects() if type(value) is Storage]
 
 
 def _public_names() -> dict[str, Any]:

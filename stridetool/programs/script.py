@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import io
 import os
 import sys
+import tokenize
 import traceback
 import types
 from collections.abc import Iterator
@@ -19,9 +21,12 @@ from pathlib import Path
 from typing import Any
 
 from stridetool.errors import InputError, StrideToolError
+from stridetool.programs.interpreter import guarded, run_code
+from stridetool.programs.streams import flush, stdout_to_stderr, streams_of_the_program
 
 EXPRESSION_FILE = "<expression>"
 STDIN_FILE = "<stdin>"
+_MAX_MESSAGE = 10_000  # characters
 _ALIAS_HINT = "--alias-torch runs a script about layout without torch"
 
 
@@ -48,20 +53,24 @@ class Outcome:
     exit_status: int
 
 
-def read_script(path: Path) -> str:
-    """The text of a script. Raises InputError when it cannot be read or is no text."""
+def read_script(path: Path, name: str | None = None) -> str:
+    """The text of a script, in the encoding that it declares; errors call it `name` where that is not its path.
+
+    Raises InputError when it is unreadable or no text.
+    """
     try:
-        return _decode(path.read_bytes(), str(path))
+        return _decode(path.read_bytes(), name or str(path))
     except OSError as error:
-        raise InputError(f"cannot read {path}: {error.strerror}") from error
+        raise InputError(f"cannot read {name or path}: {error.strerror}") from error
 
 
 def _decode(data: bytes, where: str) -> str:
     try:
         if b"\0" in data:
             raise UnicodeError("it holds NUL bytes")
-        return data.decode("utf-8-sig")
-    except UnicodeError as error:
+        encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
+        return data.decode(encoding)
+    except (UnicodeError, LookupError, SyntaxError) as error:  # a declared encoding may be none, or none of text
         raise InputError(f"cannot run {where}: it is no Python source ({error})") from error
 
 
@@ -80,43 +89,45 @@ def compile_script(source: str, filename: str, *, name_last: bool = False) -> ty
     except SyntaxError as error:
         raise InputError(f"cannot run {filename}: {error.msg} ({filename}:{error.lineno})") from error
     except (ValueError, RecursionError, MemoryError) as error:
-        raise InputError(f"cannot run {filename}: {error}") from error
+        reason = str(error) or "it is nested too deeply"
+        raise InputError(f"cannot run {filename}: {reason}") from error
 
 
 def execute(code: types.CodeType, namespace: dict[str, Any], *, quiet_stdout: bool) -> Outcome:
     """Run `code` in `namespace`; with `quiet_stdout`, all that it prints goes to stderr."""
     parent = os.getpid()
     failure, status = None, 0
-    with _stdout_to_stderr() if quiet_stdout else contextlib.nullcontext():
+    with stdout_to_stderr() if quiet_stdout else contextlib.nullcontext(), streams_of_the_program():
         try:
-            exec(code, namespace)
+            run_code(code, namespace)
         except SystemExit as request:
             status = _exit_status(request)
         except KeyboardInterrupt:
             raise
         except BaseException as error:
-            failure = _failure(error, code.co_filename)
+            failure = _failure(error, sys.exc_info()[2], code.co_filename)
         finally:
             if os.getpid() != parent:
-                _leave_child()
+                _leave_child(failed=failure is not None or status != 0)
     return Outcome(namespace, failure, status)
 
 
 @contextlib.contextmanager
 def as_main(path: Path | None, arguments: list[str], aliases: dict[str, types.ModuleType]) -> Iterator[dict[str, Any]]:
-    """The namespace of a fresh `__main__`, with `sys.argv`, `sys.path[0]` and `aliases` in place meanwhile."""
+    """The namespace of a fresh `__main__`, with `sys.argv`, `sys.path[0]` and `aliases` in place.
+
+    Modules are put back; the rest is for `kept_interpreter` around it.
+    """
     module = types.ModuleType("__main__")
     if path is not None:
         module.__file__ = str(path)
     kept = {name: sys.modules.get(name) for name in ("__main__", *aliases)}
-    argv, search = sys.argv, sys.path[:]
     sys.modules.update(aliases, __main__=module)
     sys.argv = [str(path) if path is not None else "-c", *arguments]
     sys.path.insert(0, str(path.resolve().parent) if path is not None else "")
     try:
         yield vars(module)
     finally:
-        sys.argv, sys.path[:] = argv, search
         for name, previous in kept.items():
             if previous is None:
                 sys.modules.pop(name, None)
@@ -124,48 +135,37 @@ def as_main(path: Path | None, arguments: list[str], aliases: dict[str, types.Mo
                 sys.modules[name] = previous
 
 
-def _failure(error: BaseException, filename: str) -> Failure:
-    frames = traceback.extract_tb(error.__traceback__)
+def _failure(error: BaseException, trace: types.TracebackType | None, filename: str) -> Failure:
+    frames = traceback.extract_tb(trace)
     own = [frame for frame in frames if frame.filename == filename] or frames
     where = f"{own[-1].filename}:{own[-1].lineno}" if own else filename
-    if isinstance(error, StrideToolError):
-        torch_class = next((c.__name__ for c in type(error).__mro__ if c.__module__ == "builtins"), "Error")
-        return Failure(torch_class, error.message, error.hint, where)
-    hint = _ALIAS_HINT if isinstance(error, ModuleNotFoundError) and error.name == "torch" else None
-    return Failure(type(error).__name__, str(error), hint, where)
+    kind = type(error)  # never error.__class__, which may be anything
+    if issubclass(kind, StrideToolError):
+        torch_class = next((c.__name__ for c in kind.__mro__ if c.__module__ == "builtins"), "Error")
+        return Failure(torch_class, error.message, error.hint, where)  # type: ignore[attr-defined]
+    hint = _ALIAS_HINT if issubclass(kind, ModuleNotFoundError) and error.name == "torch" else None  # type: ignore[attr-defined]
+    return Failure(type.__dict__["__name__"].__get__(kind), _said(error), hint, where)
+
+
+def _said(value: object) -> str:
+    """What an exception or the argument of `sys.exit` says, cut where nobody reads on."""
+    text = guarded(str, value, default="(its str() raises)")
+    return text if len(text) <= _MAX_MESSAGE else f"{text[:_MAX_MESSAGE]}… ({len(text):,} characters)"
 
 
 def _exit_status(request: SystemExit) -> int:
-    """The status that `python` itself would exit with."""
-    if request.code is None:
+    """The status that `python` itself would exit with; what a program says instead of a number goes to stderr."""
+    code = request.code
+    if code is None:
         return 0
-    if isinstance(request.code, int):
-        return request.code
-    print(request.code, file=sys.stderr)
+    if type(code) in (int, bool):
+        return int(code)
+    with contextlib.suppress(Exception):  # the stream is the program's
+        print("".join(c if c.isprintable() or c == "\n" else ascii(c)[1:-1] for c in _said(code)), file=sys.stderr)
     return 1
 
 
-def _leave_child() -> None:
+def _leave_child(*, failed: bool) -> None:
     """A process that the script forked ends here, as it would at the end of the script, without a report."""
-    with contextlib.suppress(Exception):
-        sys.stdout.flush()
-        sys.stderr.flush()
-    os._exit(0)
-
-
-@contextlib.contextmanager
-def _stdout_to_stderr() -> Iterator[None]:
-    """Python's and the operating system's stdout to stderr, so that C code and child processes follow too."""
-    sys.stdout.flush()
-    try:
-        saved = os.dup(1)
-        os.dup2(2, 1)
-    except OSError:  # no such descriptors: an embedding without a console
-        saved = None
-    try:
-        with contextlib.redirect_stdout(sys.stderr):
-            yield
-    finally:
-        if saved is not None:
-            os.dup2(saved, 1)
-            os.close(saved)
+    flush(sys.stdout, sys.stderr)
+    os._exit(int(failed))

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import itertools
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from types import CodeType
 from typing import Any
 
-from stridetool.core import dtype as dtypes
 from stridetool.core.drivers.device import Device
+from stridetool.core.dtype import DTYPES
 from stridetool.core.layout import Layout
 from stridetool.core.trace import CopyFacts, ErrorFacts, Record, Sink, TensorFacts
 
@@ -24,6 +24,7 @@ _COPIES = frozenset(
      "stack", "masked_select", "tril", "triu", "constant_pad_nd", "unfold_copy", "expand_copy", "view_copy")
 )  # fmt: skip
 
+_SMALL = (int, float, str, slice, type(None), type(...))
 _FIRST_SERIAL = 1 << 40  # beyond those of our own tensors, which the same program may make
 
 
@@ -45,9 +46,12 @@ def torch_trace(sink: Sink) -> Iterator[Callable[[Any], int]]:
         return number
 
     def facts(values: Any) -> tuple[TensorFacts, ...]:
-        return tuple(_facts(value, serial(value)) for value in _flat(values) if type(value) in tensor_types)
+        return tuple(_facts(value, serial(value)) for value in _flat(values) if _is_known(value))
 
-    tensor_types = (torch.Tensor, torch.nn.Parameter)
+    def _is_known(value: Any) -> bool:
+        """Plain tensors of a type that has a name here; fake, quantised and wrapped ones are left out."""
+        return type(value) in (torch.Tensor, torch.nn.Parameter) and _dtype_name(value) in DTYPES
+
     copies: list[CopyFacts] = []
 
     class Copies(TorchDispatchMode):  # type: ignore[misc]
@@ -73,11 +77,8 @@ def torch_trace(sink: Sink) -> Iterator[Callable[[Any], int]]:
             finally:
                 outputs = facts(out)
                 if outputs or error is not None:
-                    plain = tuple(
-                        tuple(v) if isinstance(v, list) else v for v in args if isinstance(v, int | str | list | tuple)
-                    )
                     name = (resolve_name(func) or func.__name__).removesuffix(".__get__").rpartition(".")[2]
-                    sink(Record(name, *_caller(), plain, inputs, outputs, tuple(copies), error))
+                    sink(Record(name, *_caller(), _plain(args, kwargs), inputs, outputs, tuple(copies), error))
 
     with ExitStack() as stack:
         stack.enter_context(Copies())
@@ -91,14 +92,25 @@ def _facts(tensor: Any, number: int) -> TensorFacts:
         number,
         storage._cdata,
         Layout(tuple(tensor.shape), tuple(tensor.stride()), tensor.storage_offset()),
-        getattr(dtypes, str(tensor.dtype).removeprefix("torch.")),
+        DTYPES[_dtype_name(tensor)],
         Device(tensor.device.type, tensor.device.index),
         storage.nbytes(),
     )
 
 
-def _plain(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value
+def _dtype_name(tensor: Any) -> str:
+    return str(tensor.dtype).removeprefix("torch.")
+
+
+def _plain(args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Any, ...]:
+    """The arguments that are no tensors and small, keywords with their names."""
+    given = tuple(tuple(value) if isinstance(value, list) else value for value in args)
+    named = (f"{name}={value}" for name, value in kwargs.items() if isinstance(value, _SMALL))
+    return (*(value for value in given if _is_small(value)), *named)
+
+
+def _is_small(value: Any) -> bool:
+    return isinstance(value, _SMALL) or (isinstance(value, tuple) and all(isinstance(item, _SMALL) for item in value))
 
 
 def _flat(values: Any) -> Iterator[Any]:

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from stridetool.report.bench import BenchReport, CaseRow, KernelRow, PeakRow
+from stridetool.report.documents import encoded
 from stridetool.report.envelope import Envelope, Fact, Finding
 
 _COLUMNS = (
@@ -55,7 +56,7 @@ def ndjson_end(findings: Iterable[Finding]) -> str:
 
 
 def _line(value: dict[str, object]) -> str:
-    return msgspec.json.encode(value).decode() + "\n"
+    return encoded(value).decode() + "\n"
 
 
 def _pairs(cases: Iterable[CaseRow]) -> Iterator[tuple[CaseRow, KernelRow]]:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Protocol
 
-import msgspec
-
 from stridetool.render.blocks import printable
+from stridetool.report.documents import encoded
 
 
 class Row(Protocol):
@@ -35,6 +34,5 @@ def table_text(rows: Iterable[Row]) -> Iterator[str]:
 
 def table_json(rows: Iterable[Row]) -> Iterator[str]:
     """A JSON object a line."""
-    encoder = msgspec.json.Encoder()
     for row in rows:
-        yield encoder.encode(row).decode() + "\n"
+        yield encoded(row).decode() + "\n"

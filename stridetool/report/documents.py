@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import re
 from typing import Any
 
 import msgspec
@@ -20,6 +21,10 @@ _REPORTS = {
 }
 
 
+# Control characters of 8-bit terminals, and those that turn or hide the text around them.
+_UNSEEN = re.compile("[\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]")
+
+
 def names() -> tuple[str, ...]:
     """The names of all schemas."""
     return tuple(_REPORTS)
@@ -35,7 +40,30 @@ def document_type(name: str) -> Any:
 
 def to_json(document: Envelope[Any]) -> str:
     """The document as indented JSON with a final newline: the same bytes on a terminal and in a pipe."""
-    return msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n"
+    return msgspec.json.format(encoded(document), indent=2).decode() + "\n"
+
+
+def encoded(value: Any) -> bytes:
+    """`value` as JSON on one line. Halves of surrogate pairs, which no UTF-8 can hold, are spelled out, and what
+    could act on a terminal stands as an escape.
+    """
+    try:
+        data = msgspec.json.encode(value)
+    except UnicodeEncodeError:
+        data = msgspec.json.encode(_without_surrogates(msgspec.to_builtins(value)))
+    if data.isascii():
+        return data
+    return _UNSEEN.sub(lambda found: f"\\u{ord(found[0]):04x}", data.decode()).encode()
+
+
+def _without_surrogates(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode("utf-8", "backslashreplace").decode()
+    if isinstance(value, dict):
+        return {_without_surrogates(key): _without_surrogates(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_without_surrogates(item) for item in value]
+    return value
 
 
 def from_json(data: bytes, where: str) -> Envelope[Any]:

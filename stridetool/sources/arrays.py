@@ -15,19 +15,20 @@ from stridetool.sources.sample import first_values
 
 def array_facts(name: str, value: Any) -> ArrayFacts | None:
     """The facts of `value` under `name`, or None when it is no array (a class, a number, a broken protocol)."""
-    if isinstance(value, type):
+    kind = type(value)  # never value.__class__, which may be anything
+    if issubclass(kind, type):
         return None
-    module = type(value).__module__.partition(".")[0]
     try:
+        module = str(kind.__module__).partition(".")[0]
         if module in ("stridetool", "torch"):
             return _tensor(name, value, module) if hasattr(value, "untyped_storage") else None
         if _is_numpy_array(value):
             return _numpy(name, value)
-        if hasattr(type(value), "__cuda_array_interface__"):
+        if hasattr(kind, "__cuda_array_interface__"):
             return _interface(name, value, value.__cuda_array_interface__, "cuda:0", module)
-        if hasattr(type(value), "__array_interface__"):
+        if hasattr(kind, "__array_interface__"):
             return _interface(name, value, value.__array_interface__, "cpu", module)
-        if hasattr(type(value), "__dlpack__"):
+        if hasattr(kind, "__dlpack__"):
             return _through_dlpack(name, value, module)
     except (AttributeError, BufferError, KeyError, TypeError, ValueError, RuntimeError):
         return None  # it looks like an array and is none: a mock, a lazy proxy, a deleted buffer
@@ -36,7 +37,7 @@ def array_facts(name: str, value: Any) -> ArrayFacts | None:
 
 def _is_numpy_array(value: Any) -> bool:
     numpy = sys.modules.get("numpy")
-    return numpy is not None and isinstance(value, numpy.ndarray)
+    return numpy is not None and issubclass(type(value), numpy.ndarray)
 
 
 def _tensor(name: str, value: Any, library: str) -> ArrayFacts:

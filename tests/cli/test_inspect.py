@@ -235,3 +235,18 @@ def test_a_real_torch_program_shows_its_copies(tmp_path):
     assert (rows["reshape"]["line"], rows["reshape"]["outputs"]) == (3, ["y"])
     assert rows["linear"]["copied"]  # a copy that the program does not see
     assert {t["library"] for t in document["tensors"]} == {"torch"}
+
+
+def test_a_real_torch_program_with_masks_and_slices(tmp_path):
+    pytest.importorskip("torch")
+    path = script(
+        tmp_path,
+        "import torch\nscores = torch.rand(10, 5)\nmask = scores > 0.5\npred = scores.topk(3, dim=1).indices.t()\n"
+        "top = pred[:2]\nboth = torch.cat([top, top], dim=0)\ntop.view(-1)\n",
+    )
+    document = report(path, code=1)["report"]
+    assert {t["name"]: t["dtype"] for t in document["tensors"]}["mask"] == "bool"
+    rows = {op["op"]: op for op in document["operations"]}
+    assert rows["view"]["error"]["why"]["set_by"] == "t at script.py:4"
+    assert rows["__getitem__"]["arguments"] == [":2"]
+    assert rows["cat"]["arguments"] == ["dim=0"]
