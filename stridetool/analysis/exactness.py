@@ -26,6 +26,7 @@ _MAX_PASSES = 6
 _PSEUDO_STREAM = 1 << 40  # streams that stand for "whatever this freed block waits for"
 
 OnEntry = Callable[[int, CachingAllocator], None]
+Watch = Callable[[], OnEntry]
 
 
 @dataclass(slots=True)
@@ -41,6 +42,7 @@ class Check:
     reordered: int = 0
     lost: int = 0  # entries that the model could not follow
     peak_requested: int = 0
+    watcher: OnEntry | None = None  # that saw this pass
 
 
 def check(
@@ -50,15 +52,19 @@ def check(
     *,
     start: Start | None = None,
     until: int | None = None,
+    watch: Watch | None = None,
     on_entry: OnEntry | None = None,
 ) -> tuple[Check, Start]:
-    """Replay the recorded requests (up to entry `until`) and count the addresses that come out as recorded."""
+    """Replay the recorded requests (up to entry `until`) and count the addresses that come out as recorded.
+
+    `watch` makes a watcher for each pass, and that of the pass that counts is kept; `on_entry` sees one pass alone.
+    """
     start = start or rewind(recording)
     sizes = sized(start, settings)
     total = device_bytes(recording, start)
-    result = _learned(recording, settings, policy, start, sizes, until, total)
+    result = _learned(recording, settings, policy, start, sizes, until, total, watch)
     if total != UNLIMITED and (result.lost or result.first_miss is not None):
-        other = _learned(recording, settings, policy, start, sizes, until, UNLIMITED)
+        other = _learned(recording, settings, policy, start, sizes, until, UNLIMITED, watch)
         if other.predicted > result.predicted:
             result, total = other, UNLIMITED
     if on_entry is not None:
@@ -76,11 +82,13 @@ def _learned(
     sizes: dict[int, int],
     until: int | None,
     total: int,
+    watch: Watch | None,
 ) -> Check:
     """Passes until no later address tells of a block that was larger; `widened` are all that were."""
     learned: dict[int, int] = {}
     for _ in range(_MAX_PASSES):
-        result = _Pass(recording, settings, policy, start, {**sizes, **learned}, until, total).run()
+        watcher = watch() if watch is not None else None
+        result = _Pass(recording, settings, policy, start, {**sizes, **learned}, until, total).run(watcher)
         if not result.widened:
             break
         learned |= result.widened
@@ -137,6 +145,7 @@ class _Pass:
             if on_entry is not None:
                 on_entry(index, self.heap)
         self._flush()
+        self.result.watcher = on_entry
         return self.result
 
     def _install(self) -> None:

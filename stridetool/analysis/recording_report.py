@@ -19,6 +19,7 @@ from stridetool.analysis.timeline import Sampler
 from stridetool.analysis.what_if import WarmStart
 from stridetool.core.memory.caching import CachingAllocator
 from stridetool.core.memory.recorded import DeviceRecording, Frames, HeldSegment, Recording
+from stridetool.core.memory.settings import Settings
 from stridetool.report.alloc import DeviceFacts, DeviceReport, EventLine, Exactness, Outcome
 from stridetool.report.inspect import Source
 
@@ -105,12 +106,11 @@ def _device_report(
 ) -> Recorded:
     start = rewind(device)
     settings = conditions.settings
-    policy = policies[0]
-    if len(policies) > 1:
-        found = [check(device, settings, each, start=start)[0] for each in policies]
-        policy = policies[max(range(len(found)), key=lambda i: (found[i].predicted, -i))]
-    watcher = _Watcher(device, emit)
-    result, _ = check(device, settings, policy, start=start, until=at, on_entry=watcher)
+    policy, result = _best(device, settings, policies, start)
+    if at is not None or emit is not None:
+        result, _ = check(device, settings, policy, start=start, until=at, on_entry=_Watcher(device, emit))
+    watcher = result.watcher
+    assert isinstance(watcher, _Watcher)
     requests = requests_of(device, start)
     program = compile_events(requests.events)
     segments = device.segments if at is None else _named(held_segments(result.allocator), device, at)
@@ -135,6 +135,19 @@ def _device_report(
         at=at,
     )
     return Recorded(report, program, _warm(start, result, requests, conditions), usable, _is_windows(device))
+
+
+def _best(device: DeviceRecording, settings: Settings, policies: Sequence[str], start: Start) -> tuple[str, Check]:
+    """The policy that predicts most addresses; none is looked for behind one that predicts all."""
+    best: tuple[str, Check] | None = None
+    for policy in policies:
+        found, _ = check(device, settings, policy, start=start, watch=lambda: _Watcher(device, None))
+        if best is None or found.predicted > best[1].predicted:
+            best = policy, found
+        if found.predicted == found.total:
+            break
+    assert best is not None
+    return best
 
 
 def _exactness(result: Check, start: Start, requests: Requests, policy: str, assumed: Sequence[str]) -> Exactness:

@@ -41,6 +41,9 @@ _FIXED = (
 )
 _TEXTS = ("SHORT_BINUNICODE", "BINUNICODE", "BINUNICODE8")
 _SMALL = rb"(?:K.|M..|J....)"
+_SMALLS = _SMALL + b"(?:%b%b)?" % (_SMALL, literal(CODES["TUPLE2"]))  # one, or a pair of them
+# A key that was met before, and a value: one that was met before, an address or a time, a small number or a pair.
+_FIELD = rb"(?:j....|h.)(?:j....|h.|\x8a\x07.{7}|\x8a\x06.{6}|%b)" % _SMALLS
 _BYTES_PER_CONTAINER = 8
 _FREE_CONTAINERS = 1 << 20
 _BYTES_PER_MEMO_ENTRY = 3  # the shortest way to put a new memo entry: a value of one byte, and BINPUT
@@ -102,14 +105,16 @@ def _is_ordinary(data: bytes) -> bool:
 @functools.lru_cache(maxsize=8)
 def _pattern(memo_width: int, memo_top: int) -> re.Pattern[bytes]:
     """Matches the longest run of ordinary opcodes that need no closer look; what is frequent stands first."""
+    put = memo_put(memo_width, memo_top)
     alternatives = [
+        # An entry of a trace as one piece: each turn of the outer repetition costs as much as several opcodes.
+        rb"}(?:\x94|q.|%b)\((?:%b)*+u?+" % (put, _FIELD),
         b"h.",  # a literal is met faster than a set: BINGET, LONG_BINGET
         b"j....",
         b"[%b]" % _of_width(0),
-        literal(CODES["LONG1"]) + b"\\x07.{7}",  # a time
-        _SMALL + b"(?:%b%b)?" % (_SMALL, literal(CODES["TUPLE2"])),
+        _SMALLS,
         *(b"[%b]%b" % (_of_width(width), b"." * width) for width in (1, 8)),
-        memo_put(memo_width, memo_top),
+        put,
         literal(CODES["LONG1"]) + counted_argument(range(9), 1),
         literal(CODES["SHORT_BINUNICODE"]) + counted_argument(range(SHORT), 1),
         literal(CODES["BINUNICODE"]) + counted_argument(range(SHORT), 4),
