@@ -86,6 +86,15 @@ def stdout_to_stderr() -> Iterator[None]:
             os.close(saved)
 
 
+def _usable(stream: TextIO, fd: int) -> TextIO:
+    """`stream`, or another where the program closed or broke it: Python flushes it at exit."""
+    try:
+        stream.flush()
+    except Exception:
+        return open(fd, "w", closefd=False)
+    return stream
+
+
 def _duplicate(fd: int, model: TextIO) -> TextIO:
     return open(
         _private(fd), "w", encoding=model.encoding, errors="backslashreplace", buffering=1 if fd == 2 else -1
