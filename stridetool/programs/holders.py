@@ -17,6 +17,7 @@ from stridetool.programs.interpreter import guarded
 MAX_OBJECTS = 200_000
 _MAX_HOLDERS = 3
 _MAX_PATH = 200  # characters: a path of a linked list would be as long as the list
+_FOREIGN = ("numpy", "torch")
 _LEAVES = (str, bytes, int, float, complex, bool, type(None), types.ModuleType, types.CodeType)
 
 CYCLE = "a reference cycle (gc.collect() frees it)"
@@ -50,8 +51,31 @@ def _serial(storage: weakref.ref[Storage]) -> int:
     return target.serial if target is not None else 0
 
 
+def foreign_arrays(namespace: Mapping[str, Any]) -> Iterator[tuple[Any, str]]:
+    """Arrays of NumPy and torch that containers, closures and objects of the program hold, with the path to each.
+
+    The parameters of a `torch.nn.Module` belong to it and are not listed; what a graph of torch keeps is not seen.
+    """
+    return ((value, path) for value, path in _visit(namespace) if _is_foreign_array(value) and path not in namespace)
+
+
+def _is_foreign_array(value: Any) -> bool:
+    kind = type(value)
+    return kind.__module__.partition(".")[0] in _FOREIGN and kind.__name__ in ("Tensor", "ndarray")
+
+
+def _belongs_to_a_library(value: Any) -> bool:
+    """Objects of torch and NumPy, and modules that a program derives from theirs: their insides are their own."""
+    return any(kind.__module__.partition(".")[0] in _FOREIGN for kind in type(value).__mro__)
+
+
 def _walk(namespace: Mapping[str, Any]) -> Iterator[tuple[int, str]]:
     """The serial of every storage that the variables lead to, nearest first, with the path to it."""
+    return ((value.serial, path) for value, path in _visit(namespace) if type(value) is Storage)
+
+
+def _visit(namespace: Mapping[str, Any]) -> Iterator[tuple[Any, str]]:
+    """Every object that the variables lead to, nearest first, with the path to it; what is in a storage is left out."""
     queue: deque[tuple[Any, str]] = deque((v, k) for k, v in namespace.items() if not k.startswith("__"))
     seen: set[int] = set()
     while queue and len(seen) < MAX_OBJECTS:
@@ -59,9 +83,8 @@ def _walk(namespace: Mapping[str, Any]) -> Iterator[tuple[int, str]]:
         if issubclass(type(value), _LEAVES) or id(value) in seen:
             continue
         seen.add(id(value))
-        if type(value) is Storage:
-            yield value.serial, path
-        else:
+        yield value, path
+        if type(value) is not Storage and not _belongs_to_a_library(value):
             start = path if len(path) <= _MAX_PATH else f"{path[: _MAX_PATH // 2]}…"
             children = guarded(_first_children, value, start, MAX_OBJECTS - len(queue), default=None)
             queue.extend(_referents(value, start) if children is None else children)

@@ -18,10 +18,12 @@ from stridetool.core.facts import ArrayFacts, HiddenStorage
 from stridetool.core.storage import Storage
 from stridetool.core.trace import facts_of, trace
 from stridetool.programs import script
-from stridetool.programs.holders import holders
+from stridetool.programs.holders import foreign_arrays, holders
 from stridetool.programs.interpreter import guarded, kept_interpreter
 from stridetool.programs.recorder import KEPT_OPERATIONS, Recorder
 from stridetool.sources.arrays import array_facts
+
+_WORTH_A_WORD, _MAX_FOREIGN = 1024, 20  # bytes and number of foreign arrays that are named as hidden
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +62,7 @@ def run_program(source: str | None, path: Path | None, options: Options) -> Run:
     before = {storage.serial for storage in _live_storages()}
     with kept_interpreter(), script.as_main(path, list(options.arguments), _aliases(options)) as namespace:
         if source is None or options.expressions:
-            namespace.update(_public_names())
+            namespace.update(_public_names(), **{k: v for k, v in _aliases(options).items() if "." not in k})
         builtin = set(namespace)
         outcome = script.Outcome(namespace, None, 0)
         with ExitStack() as stack:
@@ -106,7 +108,7 @@ def _collect(
         serials |= {foreign(value): name for name, value in variables.items() if issubclass(type(value), torch.Tensor)}
     named = {value.untyped_storage().serial for value in variables.values() if _is_ours(value)}
     hidden = [weakref.ref(storage) for storage in _live_storages() if storage.serial not in before]
-    found = tuple(_hidden(variables, hidden, named))
+    found = (*_hidden(variables, hidden, named), *_foreign_hidden(variables, arrays))
     return Run(tuple(arrays), serials, recorder, found, outcome, any(map(_is_simulated, arrays)))
 
 
@@ -139,6 +141,18 @@ def _hidden(
     found = holders(variables, [ref for ref, _, _ in sizes.values()])
     for serial, (_, nbytes, device) in sizes.items():
         yield HiddenStorage(nbytes, device, found.get(serial, ()))
+
+
+def _foreign_hidden(variables: Mapping[str, Any], arrays: Sequence[ArrayFacts]) -> list[HiddenStorage]:
+    """Memory of NumPy and torch that no variable names but something leads to: the largest pieces first."""
+    named = {facts.address for facts in arrays}
+    found: dict[int, tuple[ArrayFacts, list[str]]] = {}
+    for value, path in foreign_arrays(variables):
+        facts = guarded(array_facts, path, value, default=None)
+        if facts is not None and facts.address not in named and facts.storage_nbytes >= _WORTH_A_WORD:
+            found.setdefault(facts.address, (facts, []))[1].append(path)
+    largest = sorted(found.values(), key=lambda item: -item[0].storage_nbytes)[:_MAX_FOREIGN]
+    return [HiddenStorage(facts.storage_nbytes, facts.device, tuple(paths[:3])) for facts, paths in largest]
 
 
 def _live_storages() -> list[Storage]:

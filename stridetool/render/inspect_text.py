@@ -46,9 +46,8 @@ def inspect_blocks(
         yield Heading("memory")
         yield from _memory(report, width, pictures)
     yield from file_blocks(report.files)
-    if pictures:
-        yield from _order_in_memory(report, width)
     if pictures and details:
+        yield from _order_in_memory(report, width)
         yield from access_blocks(report, worth_a_grid(report.tensors), width)
     if details or not pictures:
         yield from consumer_blocks(report.tensors)
@@ -57,6 +56,7 @@ def inspect_blocks(
         yield from _changes(report, width)
     yield from finding_blocks(document.findings)
     if report.tensors and not details and pictures:
+        yield from _order_in_memory(report, width)
         takers = ", and who takes it as it is" if any(tensor.consumers for tensor in report.tensors) else ""
         more = f"--tensor NAME: its offsets, how threads would touch it{takers}"
         yield Picture([(("", ""),), ((more, "muted"),)])

@@ -250,3 +250,24 @@ def test_a_real_torch_program_with_masks_and_slices(tmp_path):
     assert rows["view"]["error"]["why"]["set_by"] == "t at script.py:4"
     assert rows["__getitem__"]["arguments"] == [":2"]
     assert rows["cat"]["arguments"] == ["dim=0"]
+
+
+def test_arrays_of_other_libraries_that_only_something_hidden_holds(tmp_path):
+    path = script(
+        tmp_path,
+        "import numpy as np\ncache = {'k': [np.zeros(1000)]}\nnamed = np.zeros(1000)\nviews = [named[:10]]\n"
+        "def make():\n    big = np.zeros(2000)\n    return lambda: big\nf = make()\n",
+    )
+    held = {s["nbytes"]: s["held_by"] for s in report(path)["report"]["storages"] if s["held_by"]}
+    assert held == {8000: ["cache['k'][0]"], 16000: ["f (closure over big)"]}
+
+
+def test_tensors_of_torch_in_a_cache_are_found(tmp_path):
+    pytest.importorskip("torch")
+    path = script(
+        tmp_path,
+        "import torch\ncache = {}\nmodel = torch.nn.Linear(100, 100)\n"
+        "for i in range(2):\n    x = torch.zeros(64, 64)\n    cache[i] = x[0]\n",
+    )
+    held = [s["held_by"] for s in report(path)["report"]["storages"] if s["held_by"]]
+    assert held == [["cache[0]"]]
