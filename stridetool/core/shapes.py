@@ -77,9 +77,10 @@ def infer_shape(shape: Sequence[int], numel: int) -> Ints:
     rest = -prod(shape) if free >= 0 else prod(shape)
     if free < 0 or (rest != numel and (rest <= 0 or numel % rest)):
         beside = " beside -1" if free >= 0 else ""
+        product = rest if rest <= MAX_ELEMENTS else "more than 2^63"  # Python refuses to print thousands of digits
         raise TensorError(
             f"shape '{list(shape)}' is invalid for input of size {numel}",
-            hint=f"the sizes{beside} multiply to {rest}, the tensor has {numel} elements",
+            hint=f"the sizes{beside} multiply to {product}, the tensor has {numel} elements",
         )
     if rest == 0:
         raise TensorError(
