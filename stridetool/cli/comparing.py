@@ -79,6 +79,8 @@ def _read(path: Path) -> Envelope[Any]:
     try:
         if (inspected := tensor_report(path)) is not None:
             return inspected
+        if path.is_char_device():  # endless, as /dev/zero is
+            raise InputError(f"cannot read {path}: it is no regular file")
         with path.open("rb") as file:
             data = file.read(_MAX_BYTES + 1)
     except OSError as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import functools
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
@@ -44,7 +45,7 @@ def _known(name: str, quick: bool) -> tuple[Case, ...]:
 
 
 def _is_file(target: str) -> bool:
-    return target == "-" or _SEPARATOR in target or Path(target).suffix != "" or Path(target).exists()
+    return target == "-" or _SEPARATOR in target or Path(target).suffix != "" or os.path.exists(target)
 
 
 def _tensors(target: str, read: Callable[[str], list[Case]]) -> list[Case]:

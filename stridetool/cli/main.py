@@ -112,20 +112,24 @@ def main() -> None:
         app()
     except SystemExit as end:
         code = end.code
-    if not _is_flushed():
-        code = InputError.exit_code
+    if not _is_flushed(is_told=bool(code)):
+        code = code or InputError.exit_code
     leave_streams()
     sys.exit(code)
 
 
-def _is_flushed() -> bool:
-    """Whether all of stdout arrived (help and version are written without a look at that); says so if not."""
+def _is_flushed(*, is_told: bool) -> bool:
+    """Whether all of stdout arrived (help and version are written without a look at that); says so if not.
+
+    After an error, which may have been this very one, there is no more to say.
+    """
     try:
         sys.stdout.flush()
     except BrokenPipeError:
         discard(sys.stdout.fileno())
     except OSError as error:
         discard(sys.stdout.fileno())
-        say_error(f"cannot write standard output: {error.strerror}")
+        if not is_told:
+            say_error(f"cannot write standard output: {error.strerror}")
         return False
     return True

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import os
+import stat
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -138,12 +139,13 @@ def _told(name: str) -> Iterator[None]:
 def _check_destination(path: Path, force: bool) -> None:
     """Fail before the work where a file cannot or may not be written."""
     with _told(str(path)):
-        exists = os.path.lexists(path)
-        if exists:
-            os.stat(path)  # a link to itself
-    if path.is_dir():
+        try:
+            is_directory = stat.S_ISDIR(os.stat(path).st_mode)  # raises for a name that is too long, a link to itself
+        except FileNotFoundError:
+            return
+    if is_directory:
         raise UsageError(f"cannot write {path}: it is a directory")
-    if exists and not force:
+    if not force:
         raise UsageError(f"cannot write {path}: it exists", hint="--force overwrites it")
 
 

@@ -34,10 +34,13 @@ def take_streams() -> None:
 
 def leave_streams() -> None:
     """The result is out: whatever a program that was run still prints, from a thread or at exit, goes to stderr."""
-    sys.stdout, sys.stderr = _theirs
     if _lent:
         with contextlib.suppress(OSError):
             os.dup2(2, 1)
+    for ours in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError):
+            ours.close()
+    sys.stdout, sys.stderr = (_usable(stream, fd) for fd, stream in enumerate(_theirs, start=1))
 
 
 def discard(fd: int) -> None:
