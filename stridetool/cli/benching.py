@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +16,7 @@ from stridetool.bench.sampling import Limits
 from stridetool.cli.output import Output
 from stridetool.cli.progress import progress_bar
 from stridetool.errors import UsageError
+from stridetool.programs.streams import our_stdout
 from stridetool.report.bench import BenchReport, CaseRow
 from stridetool.report.documents import to_json
 from stridetool.report.envelope import Envelope, envelope
@@ -105,7 +105,7 @@ def _streamed(run: Run, backend: Backend) -> Iterator[str]:
 
     yield ndjson_head(backend.device, run.peak, envelope("bench", None, (), backend.facts()).environment)
     for row, findings in run:
-        sys.stdout.flush()
+        our_stdout().flush()
         yield ndjson_case(row, findings)
     yield ndjson_end(run.findings)
 

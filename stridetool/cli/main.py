@@ -16,10 +16,19 @@ from stridetool._version import __version__
 from stridetool.cli import alloc_report, bench, compare, devices, inspect, schema
 from stridetool.cli.output import say_error
 from stridetool.errors import InputError, StrideToolError
-from stridetool.programs.streams import discard, leave_streams, take_streams
+from stridetool.programs.streams import discard, leave_streams, our_stdout, take_streams
 
 INTERNAL_ERROR = 70
-_EXHAUSTED = {errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOSPC, errno.EFBIG, errno.EDQUOT}  # by the machine
+_OF_THE_MACHINE = {
+    errno.EMFILE,
+    errno.ENFILE,
+    errno.ENOMEM,
+    errno.ENOSPC,
+    errno.EFBIG,
+    errno.EDQUOT,
+    errno.EIO,
+    errno.EBADF,
+}
 
 
 class Root(TyperGroup):
@@ -43,13 +52,13 @@ def _exit_codes() -> Iterator[None]:
         raise typer.Exit(error.exit_code) from None
     except BrokenPipeError:
         # The reader has what it wanted. Python would complain again when it flushes stdout at exit.
-        discard(sys.stdout.fileno())
+        discard(our_stdout().fileno())
         raise typer.Exit(0) from None
     except MemoryError:
         say_error("cannot go on: out of memory")
         raise typer.Exit(InputError.exit_code) from None
     except Exception as error:
-        if isinstance(error, OSError) and error.errno in _EXHAUSTED:
+        if isinstance(error, OSError) and error.errno in _OF_THE_MACHINE:
             say_error(f"cannot go on: {error.strerror}")
             raise typer.Exit(InputError.exit_code) from None
         _report_unexpected(error)
@@ -124,11 +133,11 @@ def _is_flushed(*, is_told: bool) -> bool:
     After an error, which may have been this very one, there is no more to say.
     """
     try:
-        sys.stdout.flush()
+        our_stdout().flush()
     except BrokenPipeError:
-        discard(sys.stdout.fileno())
+        discard(our_stdout().fileno())
     except OSError as error:
-        discard(sys.stdout.fileno())
+        discard(our_stdout().fileno())
         if not is_told:
             say_error(f"cannot write standard output: {error.strerror}")
         return False

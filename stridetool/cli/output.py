@@ -14,7 +14,7 @@ from typing import IO, TextIO
 
 from stridetool.cli.options import ColorMode
 from stridetool.errors import InputError, UsageError
-from stridetool.programs.streams import discard
+from stridetool.programs.streams import discard, our_stdout
 from stridetool.render.blocks import printable
 
 _SUFFIXES = {
@@ -62,7 +62,7 @@ class Output:
         chosen = chosen or formats[0]
         if chosen not in formats:
             raise UsageError(f"cannot write format {chosen}", hint=f"this command writes {', '.join(formats)}")
-        return cls(chosen, path, path is None and _wants_color(color), sys.stdout)
+        return cls(chosen, path, path is None and _wants_color(color), our_stdout())
 
     def write(self, chunks: Iterable[str]) -> None:
         """Write all of `chunks`. A file appears under its name only when it is complete."""
@@ -158,7 +158,7 @@ def _in_utf8(stream: TextIO, format: str) -> None:
 def terminal_width(default: int = 100) -> int:
     """Columns of the terminal on stdout, or `default` where there is none."""
     try:
-        return os.get_terminal_size(sys.stdout.fileno()).columns
+        return os.get_terminal_size(our_stdout().fileno()).columns
     except (OSError, ValueError):
         return default
 

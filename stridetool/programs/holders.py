@@ -56,7 +56,11 @@ def foreign_arrays(namespace: Mapping[str, Any]) -> Iterator[tuple[Any, str]]:
 
     The parameters of a `torch.nn.Module` belong to it and are not listed; what a graph of torch keeps is not seen.
     """
-    return ((value, path) for value, path in _visit(namespace) if _is_foreign_array(value) and path not in namespace)
+    return (
+        (value, path)
+        for value, path in _visit(namespace)
+        if guarded(_is_foreign_array, value, default=False) and path not in namespace
+    )
 
 
 def _is_foreign_array(value: Any) -> bool:
@@ -84,7 +88,7 @@ def _visit(namespace: Mapping[str, Any]) -> Iterator[tuple[Any, str]]:
             continue
         seen.add(id(value))
         yield value, path
-        if type(value) is not Storage and not _belongs_to_a_library(value):
+        if type(value) is not Storage and not guarded(_belongs_to_a_library, value, default=False):
             start = path if len(path) <= _MAX_PATH else f"{path[: _MAX_PATH // 2]}…"
             children = guarded(_first_children, value, start, MAX_OBJECTS - len(queue), default=None)
             queue.extend(_referents(value, start) if children is None else children)

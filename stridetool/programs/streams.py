@@ -15,6 +15,7 @@ from typing import TextIO
 _FIRST_PRIVATE = 100  # a program that closes "all" descriptors mostly counts up to some tens
 _theirs: list[TextIO] = []  # the interpreter's stdout and stderr, once `take_streams` gave us our own
 
+_ours: list[TextIO] = []
 _lent: list[bool] = []  # not empty once a program had them
 
 
@@ -29,7 +30,13 @@ def take_streams() -> None:
         _open_as(fd, os.O_WRONLY if fd in (0, 2) else os.O_RDONLY)
     sys.stdin = sys.stdin or open(0, closefd=False)  # noqa: SIM115  as long as the process
     _theirs[:] = [sys.stdout or open(os.devnull, "w"), sys.stderr or open(os.devnull, "w")]  # noqa: SIM115  likewise
-    sys.stdout, sys.stderr = _duplicate(1, _theirs[0]), _duplicate(2, _theirs[1])
+    _ours[:] = _duplicate(1, _theirs[0]), _duplicate(2, _theirs[1])
+    sys.stdout, sys.stderr = _ours
+
+
+def our_stdout() -> TextIO:
+    """Where results go, whatever `sys.stdout` is by now."""
+    return _ours[0] if _ours else sys.stdout
 
 
 def leave_streams() -> None:
@@ -37,7 +44,7 @@ def leave_streams() -> None:
     if _lent:
         with contextlib.suppress(OSError):
             os.dup2(2, 1)
-    for ours in (sys.stdout, sys.stderr):
+    for ours in _ours:
         with contextlib.suppress(OSError):
             ours.close()
     sys.stdout, sys.stderr = (_usable(stream, fd) for fd, stream in enumerate(_theirs, start=1))
@@ -71,19 +78,27 @@ def flush(*streams: object) -> None:
 
 @contextlib.contextmanager
 def stdout_to_stderr() -> Iterator[None]:
-    """Python's and the operating system's stdout to stderr, so that C code and child processes follow too."""
-    flush(*(_theirs or [sys.stdout]))
+    """Python's and the operating system's stdout to stderr, so that C code and child processes follow too.
+
+    In a process of ours for good: a thread of the program may print until the end. Results go to `our_stdout()`.
+    """
+    if _theirs:
+        flush(*_theirs)
+        sys.stdout = sys.stderr
+        with contextlib.suppress(OSError):
+            os.dup2(2, 1)
+        yield
+        return
+    sys.stdout.flush()
     try:
         saved = _private(1)
         os.dup2(2, 1)
     except OSError:  # no such descriptors: an embedding without a console
         saved = None
     try:
-        # Without streams of its own a program prints through ours: then the object has to be another one, too.
-        with contextlib.nullcontext() if _theirs else contextlib.redirect_stdout(sys.stderr):
+        with contextlib.redirect_stdout(sys.stderr):
             yield
     finally:
-        flush(*_theirs)
         if saved is not None:
             os.dup2(saved, 1)
             os.close(saved)
