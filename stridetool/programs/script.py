@@ -80,8 +80,10 @@ def compile_script(source: str, filename: str, *, name_last: bool = False) -> ty
     Raises InputError with the place of a syntax error.
     """
     try:
+        if not name_last:  # a tree of Python objects would take hundreds of bytes for each of the source
+            return compile(source, filename, "exec", dont_inherit=True)
         tree = ast.parse(source, filename)
-        if name_last and tree.body and isinstance(tree.body[-1], ast.Expr):
+        if tree.body and isinstance(tree.body[-1], ast.Expr):
             last = tree.body[-1]
             assign = ast.Assign([ast.Name("_", ast.Store())], last.value)
             tree.body[-1] = ast.fix_missing_locations(ast.copy_location(assign, last))
