@@ -35,7 +35,7 @@ def verdict(kernels: Sequence[KernelRow], why: CopyCost) -> str:
     if plain.median_seconds >= _CLEARLY * best.median_seconds:
         return (
             f"slow in {plain.kernel} ({plain.fraction_of_peak:.0%} of the peak) because of {blame}; "
-            f"{best.kernel} does the same copy {plain.median_seconds / best.median_seconds:.1f}× faster "
+            f"{best.kernel} does the same copy {plain.ratio_to_fastest:.1f}× faster "
             f"({best.fraction_of_peak:.0%})"
         )
     return f"slow in every kernel ({best.fraction_of_peak:.0%} of the peak at best) because of {blame}"
@@ -50,7 +50,7 @@ def _not_slow(plain: KernelRow, best: KernelRow, why: CopyCost) -> str:
     if plain.median_seconds >= _CLEARLY * best.median_seconds:
         return (
             f"not slow ({plain.kernel} {plain.fraction_of_peak:.0%} of the peak), yet {best.kernel} is "
-            f"{plain.median_seconds / best.median_seconds:.1f}× faster"
+            f"{plain.ratio_to_fastest:.1f}× faster"
         )
     return f"not slow: {plain.kernel} reaches {plain.fraction_of_peak:.0%} of the peak"
 

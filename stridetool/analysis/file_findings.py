@@ -18,6 +18,13 @@ from stridetool.report.inspect import StorageRow, TensorRow
 from stridetool.units import format_bytes, format_share
 
 WASTE_BYTES, WASTE_SHARE = 4096, 0.1
+_TORCH_ALIGNS = "save again: torch.save aligns to 64 bytes"
+_ALIGNING = {  # what to do about misaligned tensors, by the kind of file
+    "safetensors": "save again with large items first: safetensors has no rule for it",
+    "npz": "np.load copies members anyway; to map an array, keep it in a .npy of its own",
+    "npy": "save again: np.save aligns to 64 bytes",
+    "gguf": "write it again with general.alignment kept",
+}
 _MAX_EACH = 20  # findings of one kind in one file; the rest is counted
 
 
@@ -41,7 +48,7 @@ def file_findings(
     yield from _shared(tensors, storages)
     yield from _strided(tensors)
     yield from _internal_overlap(tensors)
-    yield from _misaligned(tensors)
+    yield from _misaligned(account.kind, tensors)
 
 
 def _overlapping_regions(account: FileAccount) -> Iterator[Finding]:
@@ -64,7 +71,7 @@ def _waste(account: FileAccount, storages: Sequence[StorageRow]) -> Iterator[Fin
     for storage, lost in bad[:_MAX_EACH]:
         alone = len(bad) == 1
         remedy = f"clone() {some(storage.tensors)} before saving: "
-        remedy += f"the file would be {format_bytes(left)}" if alone else f"{format_bytes(lost)} less"
+        remedy += f"the file would be about {format_bytes(left)}" if alone else f"{format_bytes(lost)} less"
         yield Finding(
             "storage-waste", "warning",
             f"{format_share(lost, storage.nbytes)} of storage {storage.id} ({format_bytes(storage.nbytes)}) is reached "
@@ -77,7 +84,7 @@ def _waste(account: FileAccount, storages: Sequence[StorageRow]) -> Iterator[Fin
         yield Finding(
             "storage-waste", "warning",
             f"{len(bad):,} storages hold {format_bytes(total)} that no tensor reaches",
-            None, f"clone() the views before saving: the file would be {format_bytes(left)}",
+            None, f"clone() the views before saving: the file would be about {format_bytes(left)}",
         )  # fmt: skip
 
 
@@ -161,14 +168,14 @@ def _internal_overlap(tensors: Sequence[TensorRow]) -> Iterator[Finding]:
         yield Finding("overlap", "info", f"{len(bad) - _MAX_EACH:,} more tensors whose elements share bytes")
 
 
-def _misaligned(tensors: Sequence[TensorRow]) -> Iterator[Finding]:
+def _misaligned(kind: str, tensors: Sequence[TensorRow]) -> Iterator[Finding]:
     bad = [t for t in tensors if t.file_offset is not None and t.itemsize > 1 and _past(t)]
     for tensor in bad[:_MAX_EACH]:
         yield Finding(
             "misaligned", "warning",
             f"it begins at byte {tensor.file_offset:,}, {_past(tensor)} B past a multiple of its alignment: a reader "
             "that maps the file must copy it",
-            tensor.name, "save again: torch.save aligns to 64 bytes; safetensors aligns when large items come first",
+            tensor.name, _ALIGNING.get(kind, _TORCH_ALIGNS),
         )  # fmt: skip
     if len(bad) > _MAX_EACH:
         yield Finding("misaligned", "warning", f"{len(bad) - _MAX_EACH:,} more tensors are misaligned")

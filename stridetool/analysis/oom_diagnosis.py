@@ -87,6 +87,8 @@ def _findings(message: OomMessage, foreign: int | None, hint: str | None) -> lis
         )
         found.append(Finding("private-pools", "warning", text))
     others = max(message.others_bytes, (foreign or 0) if message.process_bytes is None else 0)
+    if foreign is not None:  # "Process N has …" may be this very run, seen from outside its container
+        others = min(others, foreign)
     if others > 1 << 30:
         text = f"about {format_bytes(others)} is held outside this allocator: other processes, the CUDA context, NCCL"
         found.append(Finding("foreign-memory", "info", text, None, "nvidia-smi lists the processes"))

@@ -5,12 +5,11 @@ A trace is checked and numbered once (`compile_events`), and may then run many t
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from stridetool.core.collections_off import without_collections
 from stridetool.core.drivers.sim import SimDriver
 from stridetool.core.memory.blocks import Block
 from stridetool.core.memory.caching import CachingAllocator
@@ -160,18 +159,6 @@ def compile_events(events: Iterable[Event]) -> Program:
     return Program(kept, compiler.rows, compiler.slots)
 
 
-@contextmanager
-def _no_garbage_collection() -> Iterator[None]:
-    """A replay makes no reference cycles, but millions of objects that a collection would walk again and again."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
-
-
 def replay(
     events: Iterable[Event] | Program,
     *,
@@ -199,7 +186,7 @@ def replay(
     allocator = CachingAllocator(driver, settings, policy=policy, fraction=fraction)
     if history:
         allocator.record_history()
-    with _no_garbage_collection():
+    with without_collections():
         blocks = _warm_up(program, allocator, driver, warm)
         first = 0 if warm is None else warm.rows
         manual = stream_events == "manual"

@@ -13,8 +13,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from stridetool.core.drivers.device import Device, driver_for
+from stridetool.core.drivers.device import Device
 from stridetool.core.facts import ArrayFacts, HiddenStorage
+from stridetool.core.memory.registry import is_simulated
 from stridetool.core.storage import Storage
 from stridetool.core.trace import facts_of, trace
 from stridetool.programs import script
@@ -101,23 +102,21 @@ def _collect(
     if "_" in variables:  # the value of -e comes last
         variables["_"] = variables.pop("_")
     arrays = [facts for name, value in variables.items() if (facts := guarded(array_facts, name, value, default=None))]
-    serials = {facts_of(value).tensor: name for name, value in variables.items() if _is_ours(value)}
+    # The first variable of a tensor names it: `y = x.contiguous()` may be x itself.
+    first = dict(reversed(variables.items()))
+    serials = {facts_of(value).tensor: name for name, value in first.items() if _is_ours(value)}
     if foreign is not None:
         import torch
 
-        serials |= {foreign(value): name for name, value in variables.items() if issubclass(type(value), torch.Tensor)}
+        serials |= {foreign(value): name for name, value in first.items() if issubclass(type(value), torch.Tensor)}
     named = {value.untyped_storage().serial for value in variables.values() if _is_ours(value)}
     hidden = [weakref.ref(storage) for storage in _live_storages() if storage.serial not in before]
     found = (*_hidden(variables, hidden, named), *_foreign_hidden(variables, arrays))
-    return Run(tuple(arrays), serials, recorder, found, outcome, any(map(_is_simulated, arrays)))
+    return Run(tuple(arrays), serials, recorder, found, outcome, any(map(_on_simulated, arrays)))
 
 
-def _is_simulated(facts: ArrayFacts) -> bool:
-    if facts.library != "stridetool" or not facts.device.startswith("cuda"):
-        return False
-    from stridetool.core.drivers.sim import SimDriver
-
-    return isinstance(driver_for(Device.parse(facts.device)), SimDriver)
+def _on_simulated(facts: ArrayFacts) -> bool:
+    return facts.library == "stridetool" and is_simulated(Device.parse(facts.device))
 
 
 def _is_ours(value: object) -> bool:

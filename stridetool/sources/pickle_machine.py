@@ -7,12 +7,11 @@ counts for several, so that time and memory are bounded with it.
 
 from __future__ import annotations
 
-import gc
 import struct
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
+from stridetool.core.collections_off import without_collections
 from stridetool.errors import InputError
 from stridetool.sources.pickle_records import Dict, Global, Made, Persistent, entries
 from stridetool.sources.pickle_scan import INTEGER_BYTES, OPCODES, IncompleteError, line_end
@@ -24,18 +23,6 @@ _LIGHT_STEP, _ALLOCATION, _NAME, _REFERENCE = 2, 4, 8, 32
 _MAX_MEMO = 2_000_000  # the highest index; picklers count from 0 or 1
 _MAX_WIDE = 4 << 20  # bytes of text beyond ASCII that is decoded: it takes up to four times as much as text
 _ABSENT = object()
-
-
-@contextmanager
-def without_collections() -> Iterator[None]:
-    """Millions of new containers, none of them garbage: a collection would walk them again and again."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 class Machine:

@@ -19,8 +19,9 @@ import pickle
 import re
 from typing import Any, NoReturn
 
+from stridetool.core.collections_off import without_collections
 from stridetool.errors import InputError
-from stridetool.sources.pickle_machine import MAX_BUDGET, Machine, without_collections
+from stridetool.sources.pickle_machine import MAX_BUDGET, Machine
 from stridetool.sources.pickle_records import Dict, Global, Made, Persistent
 from stridetool.sources.pickle_scan import (
     ALL_OPCODES,

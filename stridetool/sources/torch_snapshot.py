@@ -17,6 +17,7 @@ from typing import Any
 
 import msgspec
 
+from stridetool.core.collections_off import without_collections
 from stridetool.core.memory.recorded import (
     ALLOCATED,
     DEFAULT_POOL,
@@ -32,7 +33,6 @@ from stridetool.core.memory.recorded import (
     no_history,
 )
 from stridetool.errors import InputError
-from stridetool.sources.pickle_machine import without_collections
 from stridetool.sources.snapshot_pickle import load_plain
 
 _MAX = 1 << 64

@@ -271,3 +271,13 @@ def test_tensors_of_torch_in_a_cache_are_found(tmp_path):
     )
     held = [s["held_by"] for s in report(path)["report"]["storages"] if s["held_by"]]
     assert held == [["cache[0]"]]
+
+
+def test_the_first_variable_of_a_tensor_names_it(tmp_path):
+    path = script(tmp_path, "import stridetool as st\nx = st.zeros(2, 3)\ny = x.contiguous()\nz = x.t()\n")
+    operations = report(path)["report"]["operations"]
+    assert [(op["op"], op["inputs"], op["outputs"]) for op in operations] == [
+        ("zeros", [], ["x"]),
+        ("contiguous", ["x"], ["x"]),
+        ("t", ["x"], ["z"]),
+    ]
