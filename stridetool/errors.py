@@ -4,6 +4,7 @@
     ├── UsageError                        2  options that do not fit together, a target that cannot be meant
     ├── InputError                        2  unreadable, damaged, hostile or unsupported input
     ├── UnavailableError                  3  not possible here: no GPU, an extra that is not installed
+    ├── ProgramError                      1  the user's own program did not end well
     ├── TensorError         RuntimeError  1  what torch answers with RuntimeError
     │   └── OutOfMemoryError              1  the device has no room; torch.OutOfMemoryError's counterpart
     ├── DimensionError      IndexError    1  a dimension or an index out of range
@@ -52,6 +53,12 @@ class UnavailableError(StrideToolError):
     """Something that this machine or this installation cannot do."""
 
     exit_code = 3
+
+
+class ProgramError(StrideToolError):
+    """The user's own program did not end well."""
+
+    exit_code = 1
 
 
 class TensorError(StrideToolError, RuntimeError):

@@ -44,8 +44,8 @@ def run_alloc_report(request: Request, where: Output) -> None:
     document = _document(parts, request, conditions)
     where.write(_pictures(document, filmed, where) if where.format in PICTURES else _text(document, where))
     failures = [part.failure for part in parts if part.failure is not None]
-    for message, hint in failures:
-        say_error(message, hint)
+    for failure in failures:
+        say_error(failure.message, failure.hint)
     if failures:
         raise typer.Exit(FAILED)
 

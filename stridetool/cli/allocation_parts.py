@@ -12,6 +12,7 @@ from stridetool.cli.allocation_request import Request
 from stridetool.cli.allocation_targets import AllocationTarget
 from stridetool.core.memory.oom_message import OomMessage
 from stridetool.core.memory.recorded import Recording
+from stridetool.errors import ProgramError
 from stridetool.report.alloc import DeviceReport, EventLine, MessageReport
 from stridetool.report.envelope import Finding
 from stridetool.report.inspect import Source
@@ -31,7 +32,7 @@ class Part:
     report: DeviceReport | MessageReport
     case: Case | None = None
     findings: tuple[Finding, ...] = ()
-    failure: tuple[str, str | None] | None = None
+    failure: ProgramError | None = None
     expandable: bool = True
     sites: Sequence[str] = ()
 

@@ -8,7 +8,7 @@ from stridetool.analysis.conditions import Conditions
 from stridetool.cli.allocation_request import Request
 from stridetool.cli.allocation_targets import AllocationTarget
 from stridetool.core.drivers.sim import DEFAULT_CAPACITY, SimDriver
-from stridetool.errors import InputError
+from stridetool.errors import InputError, ProgramError
 from stridetool.programs.allocations import DeviceTrace, recorded_allocations
 from stridetool.programs.run import Options, run_program
 from stridetool.programs.script import Failure, read_script
@@ -18,10 +18,10 @@ _MEMORY = "CUDA out of memory"
 
 def run_recorded(
     target: AllocationTarget, request: Request, conditions: Conditions
-) -> tuple[list[DeviceTrace], tuple[str, str | None] | None, Conditions]:
+) -> tuple[list[DeviceTrace], ProgramError | None, Conditions]:
     """What the script allocated (on the GPU, else on the host), how it failed, and the device that it ran on.
 
-    Raises InputError when it allocated nothing.
+    Raises InputError when it allocated nothing, and ProgramError when it failed before it could.
     """
     assert target.script is not None
     conditions = replace(conditions, capacity=conditions.capacity or DEFAULT_CAPACITY)
@@ -36,15 +36,13 @@ def run_recorded(
     with recorded_allocations(driver, conditions.settings, conditions.policy, conditions.fraction) as recorders:
         run = run_program(read_script(path, target.script.name), path if target.script.name is None else None, options)
         traces = recorders.traces()
-    failure = run.outcome.failure
-    if not traces and failure is None:
-        raise InputError(f"cannot report on {target.script}: it allocated nothing")
+    complaint = None if _ran_out(run.outcome.failure) else run.outcome.complaint(str(target.script))
+    if not traces:
+        raise complaint or InputError(f"cannot report on {target.script}: it allocated nothing")
     traces = [trace for trace in traces if trace.device != "cpu"] or traces
-    return traces, _failure(failure, str(target.script)), conditions
+    return traces, complaint, conditions
 
 
-def _failure(failure: Failure | None, name: str) -> tuple[str, str | None] | None:
-    """How the script failed; running out of memory is a result and no failure."""
-    if failure is None or _MEMORY in failure.message:
-        return None
-    return failure.text(name), failure.hint
+def _ran_out(failure: Failure | None) -> bool:
+    """Whether the script ran out of memory: that is a result and no failure."""
+    return failure is not None and _MEMORY in failure.message

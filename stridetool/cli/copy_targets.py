@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from stridetool.bench.cases import Case, case_of, select, standard_cases
-from stridetool.errors import TensorError, UsageError
+from stridetool.errors import UsageError
 
 _SEPARATOR = "::"
 
@@ -77,9 +77,9 @@ def _script_tensors(path: Path) -> Iterator[Case]:
     from stridetool.programs.script import read_script
 
     run = run_program(read_script(path), path, Options(quiet_stdout=True))
-    failure = run.outcome.failure
-    if failure is not None:
-        raise TensorError(failure.text(str(path)), hint=failure.hint)
+    complaint = run.outcome.complaint(str(path))
+    if complaint is not None and not run.arrays:
+        raise complaint
     for facts in run.arrays:
         yield Case(facts.name, facts.layout, facts.dtype, facts.itemsize, facts.unit)
 

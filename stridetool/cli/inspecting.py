@@ -16,7 +16,7 @@ import typer
 
 from stridetool.cli.output import Output, say, say_error, terminal_width
 from stridetool.cli.targets import Target, open_target
-from stridetool.errors import UsageError
+from stridetool.errors import ProgramError, UsageError
 from stridetool.programs.streams import stdout_to_stderr
 from stridetool.report.documents import to_json
 from stridetool.report.envelope import Envelope, Finding, envelope
@@ -24,7 +24,6 @@ from stridetool.report.inspect import InspectReport, Source
 
 if TYPE_CHECKING:
     from stridetool.core.tensor_file import TensorFile
-    from stridetool.programs.run import Run
 
 FAILED = 1
 _LABELS = 30  # columns that a strip leaves for names
@@ -53,7 +52,7 @@ class Part:
 
     report: InspectReport
     findings: tuple[Finding, ...]
-    failure: tuple[str, str | None] | None = None
+    failure: ProgramError | None = None
 
 
 def run_inspection(request: Inspection, where: Output) -> None:
@@ -76,8 +75,8 @@ def run_inspection(request: Inspection, where: Output) -> None:
         report = with_file_pictures(with_access(report), cells)
         where.write(_text(envelope("inspect", report, findings), request, where))
     failures = [part.failure for part in parts if part.failure is not None]
-    for message, hint in failures:
-        say_error(message, hint)
+    for failure in failures:
+        say_error(failure.message, failure.hint)
     stopped = [condition for condition in request.fail_on if fails(condition, report, findings)]
     for condition in stopped:
         say(f"stride-tool: --fail-on {condition}: found")
@@ -164,7 +163,7 @@ def _program_part(script: Target | None, request: Inspection, where: Output, cel
         cells=cells,
         first_storage=first_storage,
     )
-    return Part(report, findings, _failure(run, str(script or "the expression")))
+    return Part(report, findings, run.outcome.complaint(str(script or "the expression")))
 
 
 def _is_for_programs(where: Output) -> bool:
@@ -177,14 +176,6 @@ def _arguments(text: str) -> tuple[str, ...]:
         return tuple(shlex.split(text))
     except ValueError as error:
         raise UsageError(f"cannot read --args {text!r}: {error}", hint="quote it as a shell command") from error
-
-
-def _failure(run: Run, name: str) -> tuple[str, str | None] | None:
-    failure = run.outcome.failure
-    if failure is not None:
-        return failure.text(name), failure.hint
-    status = run.outcome.exit_status
-    return (f"cannot finish {name}: it called sys.exit({status})", None) if status else None
 
 
 def _table(document: Envelope[InspectReport], request: Inspection, where: Output) -> Iterator[str]:

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from types import FrameType
 
-from stridetool.core.drivers.device import CPU, Device, Driver
+from stridetool.core.drivers.device import CPU, Device, Driver, driver_for, set_driver
 from stridetool.core.memory.adaptors import RecordingAllocator
 from stridetool.core.memory.allocator import Allocator
 from stridetool.core.memory.caching import CachingAllocator
@@ -76,7 +76,9 @@ def recorded_allocations(
     """Record until the end of the block. `driver` is the CUDA device; None: the one that is there."""
     recorders = Recorders()
     cuda: Allocator
+    replaced = driver_for(CUDA)
     if driver is not None:
+        set_driver(driver)  # the bytes behind its addresses are its own
         cuda = CachingAllocator(driver, settings, policy=policy, fraction=fraction)
     else:
         cuda = allocator_for(CUDA)
@@ -88,6 +90,7 @@ def recorded_allocations(
     finally:
         for device in recorders.by_device:
             set_allocator(device, None)
+        set_driver(replaced)
 
 
 def _is_simulated(driver: Driver) -> bool:

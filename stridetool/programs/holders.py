@@ -7,7 +7,7 @@ import types
 import weakref
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import islice
+from itertools import chain, islice
 from typing import Any
 
 from stridetool.core.storage import Storage
@@ -113,7 +113,8 @@ def _children(value: Any, path: str) -> Iterable[tuple[Any, str]]:
     if isinstance(value, types.FunctionType):
         return _of_function(value, path)
     if hasattr(value, "__dict__") and not (isinstance(value, type) and value.__module__ != "__main__"):
-        return ((item, f"{path}.{name}") for name, item in list(vars(value).items()))
+        attributes = ((item, f"{path}.{name}") for name, item in list(vars(value).items()))
+        return chain(attributes, _referents(value, path))  # a cached function keeps its results beside its attributes
     if isinstance(value, type):
         return ()
     return _referents(value, path)

@@ -20,14 +20,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from stridetool.errors import InputError, StrideToolError
+from stridetool.errors import InputError, ProgramError, StrideToolError
 from stridetool.programs.interpreter import guarded, run_code
 from stridetool.programs.streams import flush, stdout_to_stderr, streams_of_the_program
 
 EXPRESSION_FILE = "<expression>"
 STDIN_FILE = "<stdin>"
 _MAX_MESSAGE = 10_000  # characters
-_ALIAS_HINT = "--alias-torch runs a script about layout without torch"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +38,6 @@ class Failure:
     hint: str | None
     where: str
 
-    def text(self, name: str) -> str:
-        """What to say of the program called `name`."""
-        return f"cannot finish {name}: {self.type}: {self.message} ({self.where})"
-
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
@@ -51,6 +46,16 @@ class Outcome:
     namespace: dict[str, Any]
     failure: Failure | None
     exit_status: int
+
+    def complaint(self, name: str) -> ProgramError | None:
+        """What to say of the program called `name` when it did not end well; it is told and need not be raised."""
+        if self.failure is not None:
+            failure = self.failure
+            text = f"cannot finish {name}: {failure.type}: {failure.message} ({failure.where})"
+            return ProgramError(text, hint=failure.hint)
+        if self.exit_status:
+            return ProgramError(f"cannot finish {name}: it called sys.exit({self.exit_status})")
+        return None
 
 
 def read_script(path: Path, name: str | None = None) -> str:
@@ -145,8 +150,16 @@ def _failure(error: BaseException, trace: types.TracebackType | None, filename: 
     if issubclass(kind, StrideToolError):
         torch_class = next((c.__name__ for c in kind.__mro__ if c.__module__ == "builtins"), "Error")
         return Failure(torch_class, error.message, error.hint, where)  # type: ignore[attr-defined]
-    hint = _ALIAS_HINT if issubclass(kind, ModuleNotFoundError) and error.name == "torch" else None  # type: ignore[attr-defined]
+    hint = _torch_hint(getattr(error, "name", None)) if issubclass(kind, ModuleNotFoundError) else None
     return Failure(type.__dict__["__name__"].__get__(kind), _said(error), hint, where)
+
+
+def _torch_hint(missing: str | None) -> str | None:
+    if missing == "torch":
+        return "--alias-torch runs a script about layout without torch"
+    if missing is not None and missing.startswith("torch."):
+        return "--alias-torch has torch's names for layout alone: run this with torch installed and without it"
+    return None
 
 
 def _said(value: object) -> str:

@@ -37,7 +37,9 @@ def _counts(report: CompareReport) -> Block:
     counts = {change: sum(row.change == change for row in report.kernels) for change in ("slower", "faster", "same")}
     beyond = sum(row.beyond_threshold for row in report.kernels)
     text = ", ".join(f"{number} {change}" for change, number in counts.items())
-    return line(f"{text}; ", (f"{beyond} slower by more than {report.threshold:.3g}", "bad" if beyond else "good"))
+    return line(
+        f"{text}; ", (f"{beyond} slower by more than {100 * report.threshold:.3g}%", "bad" if beyond else "good")
+    )
 
 
 def _kernel_table(rows: Sequence[KernelChange]) -> Table:

@@ -20,6 +20,11 @@ OF_2022 = (
     "21.69 GiB already allocated; 2.56 MiB free; 22.32 GiB reserved in total by PyTorch) If reserved memory is >> "
     "allocated memory try setting max_split_size_mb to avoid fragmentation."
 )
+OF_A_CONTAINER = (
+    "CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 79.15 GiB of which 18.00 GiB is "
+    "free. Process 123 has 61.15 GiB memory in use. Of the allocated memory 59.00 GiB is allocated by PyTorch, and "
+    "1.50 GiB is reserved by PyTorch but unallocated."
+)
 GRAPHS = (
     "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 3 has a total capacity of 79.25 GiB "
     "of which 1.20 GiB is free. Including non-PyTorch memory, this process has 78.00 GiB memory in use. Of the "
@@ -72,3 +77,9 @@ def test_no_setting_helps_where_the_live_memory_is_too_much():
 def test_other_texts_are_refused(text):
     with pytest.raises(InputError):
         parse_message(text)
+
+
+def test_a_container_that_names_its_own_process_as_another_one():
+    report, findings = diagnose(Source("message"), parse_message(OF_A_CONTAINER))
+    assert report.foreign_bytes < GIB  # what is held outside is bounded by what is neither free nor reserved
+    assert "foreign-memory" not in {finding.code for finding in findings}

@@ -281,3 +281,21 @@ def test_the_first_variable_of_a_tensor_names_it(tmp_path):
         ("contiguous", ["x"], ["x"]),
         ("t", ["x"], ["z"]),
     ]
+
+
+def test_a_cached_function_is_named_as_the_holder(tmp_path):
+    path = script(
+        tmp_path,
+        "import functools, stridetool as st\n@functools.lru_cache(None)\ndef mask(n):\n    return st.ones(n, n)\n"
+        "for n in (20, 30):\n    mask(n)\n",
+    )
+    held = [s["held_by"] for s in report(path)["report"]["storages"]]
+    assert [[holder.startswith("mask[") for holder in holders] for holders in held] == [[True], [True]]
+
+
+def test_a_part_of_torch_that_is_no_layout_hints_at_torch_itself(tmp_path):
+    path = script(tmp_path, "import torch.nn.functional as F\n")
+    command = [sys.executable, "-m", "stridetool", "inspect", path, "--alias-torch"]  # a process without torch
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "with torch installed" in done.stderr
