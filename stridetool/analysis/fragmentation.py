@@ -124,9 +124,11 @@ def sites(segments: Iterable[HeldSegment], names: Mapping[int, str], *, top: int
     for segment in segments:
         for block in segment.blocks:
             if block.state != INACTIVE:
-                key = known.setdefault(id(block.frames), site(block.frames)) if block.frames else NOWHERE
-                found[key if block.frames else names.get(block.address, NOWHERE)][0] += 1
-                found[key if block.frames else names.get(block.address, NOWHERE)][1] += block.requested
+                key = known.get(id(block.frames)) if block.frames else names.get(block.address, NOWHERE)
+                if key is None:
+                    key = known[id(block.frames)] = site(block.frames)
+                found[key][0] += 1
+                found[key][1] += block.requested
     rows = (Site(site=name, blocks=count, nbytes=nbytes) for name, (count, nbytes) in found.items())
     return tuple(sorted(rows, key=lambda row: -row.nbytes)[:top])
 

@@ -6,11 +6,11 @@ of the history stand for the ends of steps.
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Sequence
-from itertools import pairwise
-from typing import NamedTuple
+from dataclasses import dataclass, field
+from itertools import accumulate, pairwise
 
 from stridetool.report.alloc import Leak
 
@@ -19,15 +19,22 @@ _LEAST_STEPS = 3
 _MOST_STEPS = 24
 
 
-class Change(NamedTuple):
-    """`nbytes` more (or less) that the place `site` keeps, at an event."""
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """At event `events[i]` (ascending) the place `sites[i]` keeps `nbytes[i]` more, or less: columns, for millions."""
 
-    event: int
-    site: str
-    nbytes: int
+    events: list[int] = field(default_factory=list)
+    sites: list[str] = field(default_factory=list)
+    nbytes: list[int] = field(default_factory=list)
+
+    def add(self, event: int, site: str, nbytes: int) -> None:
+        """One change more."""
+        self.events.append(event)
+        self.sites.append(site)
+        self.nbytes.append(nbytes)
 
 
-def leaks(changes: Sequence[Change], marks: Sequence[int], *, top: int = 10) -> tuple[Leak, ...]:
+def leaks(changes: Changes, marks: Sequence[int], *, top: int = 10) -> tuple[Leak, ...]:
     """Places whose live bytes never fall from one mark (an event index) to the next, and grow at least twice.
 
     The first mark is left out where there are enough: programs build their caches in their first step.
@@ -49,20 +56,14 @@ def leaks(changes: Sequence[Change], marks: Sequence[int], *, top: int = 10) -> 
     return tuple(sorted(found, key=lambda leak: -leak.grown_bytes)[:top])
 
 
-def low_points(changes: Sequence[Change]) -> list[int]:
+def low_points(changes: Changes) -> list[int]:
     """In each of a few equal parts, the event after which least is live."""
-    if len(changes) < _PARTS * 4:
+    count = len(changes.events)
+    if count < _PARTS * 4:
         return []
-    points, live, position = [], 0, 0
-    for part in range(1, _PARTS + 1):
-        least, where = None, 0
-        while position < len(changes) * part // _PARTS:
-            live += changes[position].nbytes
-            if least is None or live < least:
-                least, where = live, changes[position].event
-            position += 1
-        points.append(where)
-    return points
+    live = list(accumulate(changes.nbytes))
+    bounds = pairwise(count * part // _PARTS for part in range(_PARTS + 1))
+    return [changes.events[live.index(min(live[start:end]), start)] for start, end in bounds]
 
 
 def step_marks(times_us: Sequence[int], steps: Sequence[tuple[int, str]]) -> list[int]:
@@ -80,11 +81,13 @@ def _kind(name: str) -> str:
     return "".join("#" if letter.isdigit() else letter for letter in name)
 
 
-def _states(changes: Sequence[Change], marks: Sequence[int]) -> list[Counter[str]]:
-    states, current, position = [], Counter[str](), 0
+def _states(changes: Changes, marks: Sequence[int]) -> list[Counter[str]]:
+    """The bytes live by place after each mark (an event)."""
+    states, current, start = [], Counter[str](), 0
     for mark in marks:
-        while position < len(changes) and changes[position].event <= mark:
-            current[changes[position].site] += changes[position].nbytes
-            position += 1
+        end = bisect_right(changes.events, mark)
+        for site, nbytes in zip(changes.sites[start:end], changes.nbytes[start:end], strict=True):
+            current[site] += nbytes
+        start = end
         states.append(Counter(current))
     return states

@@ -10,7 +10,7 @@ from stridetool.analysis.conditions import Conditions
 from stridetool.analysis.exactness import Check, check
 from stridetool.analysis.fragmentation import fragmentation, free_memory, pins, site, sites
 from stridetool.analysis.held import held_segments, segment_rows, stats_of
-from stridetool.analysis.leaks import Change, leaks, step_marks
+from stridetool.analysis.leaks import Changes, leaks, step_marks
 from stridetool.analysis.packing import floor_bytes
 from stridetool.analysis.replay import Program, compile_events
 from stridetool.analysis.requests import Requests, requests_of
@@ -208,27 +208,31 @@ def _named(segments: tuple[HeldSegment, ...], device: DeviceRecording, at: int) 
     )
 
 
-def _changes(device: DeviceRecording, start: Start) -> list[Change]:
+def _changes(device: DeviceRecording, start: Start) -> Changes:
     """Allocations and frees by place."""
     history = device.history
     known: dict[int, str] = {}
 
     def place(frames: Frames) -> str:
-        return known.setdefault(id(frames), site(frames)) if len(frames) else ""
+        if not len(frames):
+            return ""
+        return known.get(id(frames)) or known.setdefault(id(frames), site(frames))
 
     live = {address: (place(block.frames), block.requested) for address, block in start.blocks.items()}
-    found = [Change(-1, name, nbytes) for name, nbytes in live.values() if name]
-    for index, action in enumerate(history.actions):
-        address = history.addresses[index]
+    changes = Changes()
+    for name, nbytes in live.values():
+        if name:
+            changes.add(-1, name, nbytes)
+    for index, (action, address) in enumerate(zip(history.actions, history.addresses, strict=True)):
         if action == "alloc":
-            live[address] = (place(history.frames[index]), history.sizes[index])
-            if live[address][0]:
-                found.append(Change(index, *live[address]))
+            name, nbytes = live[address] = place(history.frames[index]), history.sizes[index]
+            if name:
+                changes.add(index, name, nbytes)
         elif action == "free_completed" and address in live:
             name, nbytes = live.pop(address)
             if name:
-                found.append(Change(index, name, -nbytes))
-    return found
+                changes.add(index, name, -nbytes)
+    return changes
 
 
 def _is_windows(device: DeviceRecording) -> bool:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
 from stridetool.core.collections_off import without_collections
 from stridetool.core.drivers.sim import SimDriver
@@ -21,6 +21,7 @@ from stridetool.errors import InputError, OutOfMemoryError
 # NULL is an allocation of 0 bytes, HUGE one that torch refuses before its allocator sees it.
 ALLOC, FREE, NULL, HUGE, RECORD_STREAM, OTHER = range(6)
 MAX_NBYTES = 1 << 63
+MAX_STREAM = 1 << 64
 
 Row = tuple[int, int, int, int]  # (code, slot, nbytes, stream)
 OnEvent = Callable[[int, Event, int | None, bool, CachingAllocator], None]
@@ -82,81 +83,80 @@ class ReplayResult:
         return self.allocator.statistics.num_device_alloc + self.allocator.statistics.num_device_free
 
 
-class _Compiler:
-    """Numbers allocations and refuses what no program can have done."""
-
-    def __init__(self) -> None:
-        self.rows: list[Row] = []
-        self.slots = 0
-        self._live: dict[Any, int] = {}
-        self._spare: list[int] = []
-
-    def add(self, event: Event) -> None:
-        """One event more. Raises InputError that names it."""
-        op = event.op
-        if isinstance(event.id, (list, dict)):
-            raise self._error(event, "an id is a plain value")
-        if op == "alloc":
-            self.rows.append(self._alloc(event))
-        elif op == "free":
-            slot = self._known(event, self._live.pop(event.id, None))
-            self._spare.append(slot)
-            self.rows.append((FREE, slot, 0, 0))
-        elif op == "record_stream":
-            slot = self._known(event, self._live.get(event.id))
-            self.rows.append((RECORD_STREAM, slot, 0, self._stream(event)))
-        elif op in _OTHERS:
-            self._check_other(event)
-            self.rows.append((OTHER, 0, event.nbytes, 0))
-        else:
-            raise self._error(event, f"unknown op {op!r}")
-
-    def _error(self, event: Event, problem: str) -> InputError:
-        return InputError(f"cannot replay event {len(self.rows)} ({event.op}): {problem}")
-
-    def _alloc(self, event: Event) -> Row:
-        if event.id in self._live:
-            raise self._error(event, f"id {event.id!r} is allocated already")
-        nbytes = self._size(event)
-        slot = self._spare.pop() if self._spare else self.slots
-        self.slots = max(self.slots, slot + 1)
-        self._live[event.id] = slot
-        code = NULL if nbytes == 0 else HUGE if nbytes >= TOO_LARGE else ALLOC
-        return (code, slot, nbytes, self._stream(event))
-
-    def _size(self, event: Event) -> int:
-        nbytes = event.nbytes
-        if not isinstance(nbytes, int) or isinstance(nbytes, bool) or not 0 <= nbytes < MAX_NBYTES:
-            raise self._error(event, f"{nbytes!r} is no number of bytes")
-        return nbytes
-
-    def _stream(self, event: Event) -> int:
-        stream = event.stream
-        if not isinstance(stream, int) or isinstance(stream, bool) or not 0 <= stream <= MAX_NBYTES * 2:
-            raise self._error(event, f"{stream!r} is no stream")
-        return stream
-
-    def _known(self, event: Event, slot: int | None) -> int:
-        if slot is None:
-            raise self._error(event, f"id {event.id!r} is not allocated")
-        return slot
-
-    def _check_other(self, event: Event) -> None:
-        if event.op == "set_capacity":
-            self._size(event)
-        if event.op == "event_complete" and event.stream is not None:
-            self._stream(event)
-        if event.op == "set_fraction" and not 0.0 <= event.fraction <= 1.0:
-            raise self._error(event, f"fraction {event.fraction!r} is not within [0, 1]")
-
-
 def compile_events(events: Iterable[Event]) -> Program:
-    """A checked program. Raises InputError that names the first event that makes no sense."""
-    compiler = _Compiler()
+    """A checked program. Raises InputError that names the first event that makes no sense.
+
+    The loop calls nothing for an allocation or a free, of which there are millions.
+    """
     kept = list(events)
+    rows: list[Row] = []
+    live: dict[Any, int] = {}  # id → slot
+    spare: list[int] = []
+    slots = 0
     for event in kept:
-        compiler.add(event)
-    return Program(kept, compiler.rows, compiler.slots)
+        op, identity, nbytes, stream, _ = event
+        try:
+            if op == "free":
+                slot = live.pop(identity)
+                spare.append(slot)
+                rows.append((FREE, slot, 0, 0))
+            elif op == "alloc":
+                sized = type(nbytes) is int and 0 <= nbytes < MAX_NBYTES
+                if not sized or type(stream) is not int or not 0 <= stream <= MAX_STREAM or identity in live:
+                    raise _refused(len(rows), event, live)
+                if spare:
+                    slot = spare.pop()
+                else:
+                    slot = slots
+                    slots += 1
+                live[identity] = slot
+                rows.append((ALLOC if 0 < nbytes < TOO_LARGE else HUGE if nbytes else NULL, slot, nbytes, stream))
+            elif op == "record_stream" and _is_stream(stream):
+                rows.append((RECORD_STREAM, live[identity], 0, stream))
+            elif op in _OTHERS and _is_sound(event):
+                rows.append((OTHER, 0, nbytes, 0))
+            else:
+                raise _refused(len(rows), event, live)
+        except (KeyError, TypeError):  # an id that is not live, or is no plain value
+            raise _refused(len(rows), event, live) from None
+    return Program(kept, rows, slots)
+
+
+def _is_size(nbytes: object) -> bool:
+    return type(nbytes) is int and 0 <= nbytes < MAX_NBYTES
+
+
+def _is_stream(stream: object) -> TypeGuard[int]:
+    return type(stream) is int and 0 <= stream <= MAX_STREAM
+
+
+def _is_sound(event: Event) -> bool:
+    """Whether an event that is about no allocation has the values that its kind needs."""
+    if event.op == "set_capacity":
+        return _is_size(event.nbytes)
+    if event.op == "event_complete":
+        return event.stream is None or _is_stream(event.stream)
+    return (event.op != "set_fraction" or 0.0 <= event.fraction <= 1.0) and not isinstance(event.id, (list, dict))
+
+
+def _refused(index: int, event: Event, live: dict[Any, int]) -> InputError:
+    """What is wrong with an event that makes no sense."""
+    op, identity, nbytes, stream, fraction = event
+    if isinstance(identity, (list, dict)):
+        problem = "an id is a plain value"
+    elif op in ("free", "record_stream") and identity not in live:
+        problem = f"id {identity!r} is not allocated"
+    elif op == "alloc" and identity in live:
+        problem = f"id {identity!r} is allocated already"
+    elif op in ("alloc", "set_capacity") and not _is_size(nbytes):
+        problem = f"{nbytes!r} is no number of bytes"
+    elif op in ("alloc", "record_stream", "event_complete"):
+        problem = f"{stream!r} is no stream"
+    elif op == "set_fraction":
+        problem = f"fraction {fraction!r} is not within [0, 1]"
+    else:
+        problem = f"unknown op {op!r}"
+    return InputError(f"cannot replay event {index} ({op}): {problem}")
 
 
 def replay(

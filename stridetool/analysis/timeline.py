@@ -12,21 +12,20 @@ class Sampler:
 
     def __init__(self, events: int) -> None:
         self._stride = max(1, -(-events // MAX_POINTS))
-        self._end = 0  # of the stretch that is open
+        self.end = 0  # of the stretch that is open: an event before it in which nothing rises may be left out
         self._index: list[int] = []
-        self._allocated: list[int] = []
-        self._reserved: list[int] = []
+        self._states: list[tuple[int, int]] = []  # (reserved, allocated) bytes
 
     def add(self, index: int, allocated: int, reserved: int) -> None:
         """The state after event `index`, in bytes."""
-        if index >= self._end:
-            self._end = index + self._stride
+        if index >= self.end:
+            self.end = index + self._stride
             self._index.append(index)
-            self._allocated.append(allocated)
-            self._reserved.append(reserved)
-        elif (reserved, allocated) > (self._reserved[-1], self._allocated[-1]):
-            self._index[-1], self._allocated[-1], self._reserved[-1] = index, allocated, reserved
+            self._states.append((reserved, allocated))
+        elif (reserved, allocated) > self._states[-1]:
+            self._index[-1], self._states[-1] = index, (reserved, allocated)
 
     def timeline(self) -> Timeline:
         """What was kept."""
-        return Timeline(tuple(self._index), tuple(self._allocated), tuple(self._reserved))
+        reserved, allocated = zip(*self._states, strict=True) if self._states else ((), ())
+        return Timeline(tuple(self._index), allocated, reserved)

@@ -9,17 +9,19 @@ from stridetool.analysis.certificate import Failure, certificate
 from stridetool.analysis.conditions import UNLIMITED, Conditions
 from stridetool.analysis.fragmentation import fragmentation, free_memory, pins, sites
 from stridetool.analysis.held import held_segments, segment_rows
-from stridetool.analysis.leaks import Change, leaks
+from stridetool.analysis.leaks import Changes, leaks
 from stridetool.analysis.packing import floor_bytes
-from stridetool.analysis.replay import Program, ReplayResult, compile_events, replay
+from stridetool.analysis.replay import ALLOC, FREE, HUGE, NULL, Program, ReplayResult, compile_events, replay
 from stridetool.analysis.timeline import Sampler
 from stridetool.core.memory.caching import CachingAllocator
 from stridetool.core.memory.events import Event
+from stridetool.core.memory.recorded import INACTIVE
 from stridetool.report.alloc import DeviceFacts, DeviceReport, EventLine, Outcome
 from stridetool.report.inspect import Source
 from stridetool.units import format_bytes
 
 Emit = Callable[[EventLine], None]
+_ALLOCATIONS = (ALLOC, NULL, HUGE)
 
 
 class Replayed(NamedTuple):
@@ -33,11 +35,10 @@ class Replayed(NamedTuple):
 class Watcher:
     """Sees every event of a replay: the timeline, failures, what addresses are called, lines for `--events`."""
 
-    def __init__(self, events: int, fraction: float, emit: Emit | None = None) -> None:
+    def __init__(self, events: int, emit: Emit | None = None) -> None:
         self.sampler = Sampler(events)
         self.asked_at: dict[int, int] = {}  # address → event that was handed it last
         self.failures: list[Failure] = []
-        self._fraction = fraction
         self._emit = emit
 
     def __call__(self, index: int, event: Event, address: int | None, oom: bool, allocator: CachingAllocator) -> None:
@@ -47,7 +48,8 @@ class Watcher:
             usable = allocator.driver.mem_info()[1]
             usable = usable if allocator.allowed is None else min(usable, allocator.allowed)
             self.failures.append(Failure(index, allocator.requested_bytes, event.nbytes, usable))
-        self.sampler.add(index, allocator.allocated_bytes, allocator.reserved_bytes)
+        if address is not None or index >= self.sampler.end:
+            self.sampler.add(index, allocator.allocated_bytes, allocator.reserved_bytes)
         if self._emit is not None:
             self._emit(event_line(index, event, address, oom, allocator))
 
@@ -85,7 +87,7 @@ def trace_report(
     makes no sense.
     """
     program = compile_events(events if at is None else events[: at + 1])
-    watcher = Watcher(len(program.rows), conditions.fraction, emit)
+    watcher = Watcher(len(program.rows), emit)
     result = replay(
         program,
         settings=conditions.settings,
@@ -98,8 +100,10 @@ def trace_report(
     )
     segments = held_segments(result.allocator)
     called = {
-        address: names[index] if index < len(names) and names[index] else _called(index, program.events[index])
-        for address, index in watcher.asked_at.items()
+        block.address: _called(watcher.asked_at[block.address], program, names)
+        for segment in segments
+        for block in segment.blocks
+        if block.state != INACTIVE
     }
     page = conditions.settings.large_segment_size
     report = DeviceReport(
@@ -122,29 +126,33 @@ def trace_report(
     return Replayed(report, program, result)
 
 
-def _called(index: int, event: Event) -> str:
-    return f"event {index} (id {event.id!r})"[:80]
+def _called(index: int, program: Program, names: Sequence[str]) -> str:
+    """The place that asked for the allocation of event `index`, or the event."""
+    known = names[index] if index < len(names) else ""
+    return known or f"event {index} (id {program.events[index].id!r})"[:80]
 
 
-def changes_of(program: Program, names: Sequence[str]) -> list[Change]:
+def changes_of(program: Program, names: Sequence[str]) -> Changes:
     """Allocations and frees by place; where no place is known, sizes tell allocations apart."""
-    found, open_at = [], dict[object, tuple[str, int]]()
-    for index, event in enumerate(program.events):
-        if event.op == "alloc":
-            site = names[index] if index < len(names) and names[index] else f"requests of {format_bytes(event.nbytes)}"
-            open_at[event.id] = (site, event.nbytes)
-            found.append(Change(index, site, event.nbytes))
-        elif event.op == "free" and event.id in open_at:
-            site, nbytes = open_at.pop(event.id)
-            found.append(Change(index, site, -nbytes))
-    return found
+    changes = Changes()
+    sites, sizes, called = [""] * program.slots, [0] * program.slots, dict[int, str]()
+    for index, (code, slot, nbytes, _) in enumerate(program.rows):
+        if code == FREE:
+            changes.add(index, sites[slot], -sizes[slot])
+        elif code in _ALLOCATIONS:
+            site = names[index] if index < len(names) else ""
+            if not site:
+                site = called.get(nbytes) or called.setdefault(nbytes, f"requests of {format_bytes(nbytes)}")
+            sites[slot], sizes[slot] = site, nbytes
+            changes.add(index, site, nbytes)
+    return changes
 
 
 def outcome(program: Program, result: ReplayResult) -> Outcome:
     """What happened during a replay."""
     return Outcome(
         events=result.events,
-        allocations=sum(1 for event in program.events if event.op == "alloc"),
+        allocations=sum(1 for row in program.rows if row[0] in _ALLOCATIONS),
         ooms=result.ooms,
         retries=result.retries,
         device_calls=result.device_calls,

@@ -10,6 +10,7 @@ import math
 
 import msgspec
 
+from stridetool.core.collections_off import without_collections
 from stridetool.core.memory.events import Event
 from stridetool.errors import InputError
 
@@ -48,11 +49,12 @@ _DECODER = msgspec.json.Decoder(_Line)
 
 def read_trace(data: bytes) -> list[Event]:
     """The events of a trace. Raises InputError that names the line and the field."""
-    try:
-        lines = _DECODER.decode_lines(data)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        raise _first_error(data) from None
-    return [_event(number, line) for number, line in enumerate(lines)]
+    with without_collections():
+        try:
+            lines = _DECODER.decode_lines(data)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            raise _first_error(data) from None
+        return [_event(number, line) for number, line in enumerate(lines)]
 
 
 def _first_error(data: bytes) -> InputError:
