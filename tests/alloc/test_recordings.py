@@ -1,6 +1,7 @@
 """Recordings of torch's own allocator: every number of the moment, every address, and what other settings would do."""
 
 import json
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 
 from stridetool.analysis.exactness import check
 from stridetool.analysis.held import held_segments, stats_of
-from stridetool.analysis.packing import floor_bytes, lifetimes, packing_bytes
+from stridetool.analysis.packing import _Arena, floor_bytes, lifetimes, packing_bytes
 from stridetool.analysis.recorded_settings import recorded_settings
 from stridetool.analysis.replay import compile_events, replay
 from stridetool.analysis.requests import requests_of
@@ -134,6 +135,23 @@ def test_no_allocator_reserves_less_than_the_floor(events, text):
     assert floor <= reserved
     packed = packing_bytes(program)
     assert floor <= packed <= sum(block.size for block in lifetimes(program))
+
+
+@given(st.lists(st.one_of(st.integers(1, 9), st.integers(-20, -1))))
+def test_ranges_of_an_arena_never_overlap(steps):
+    """A positive step takes so many bytes, a negative one gives back one of the ranges that are in use."""
+    arena, used = _Arena(), []
+    for step in steps:
+        if step > 0:
+            used.append((arena.take(step), step))
+        elif used:
+            arena.give_back(*used.pop(step % len(used)))
+        ordered = sorted(used)
+        assert all(start + size <= following for (start, size), (following, _) in pairwise(ordered))
+        assert not ordered or ordered[-1][0] + ordered[-1][1] <= arena.top
+    for each in used:
+        arena.give_back(*each)
+    assert arena._gaps == ([(arena.top, 0)] if arena.top else [])
 
 
 @pytest.mark.parametrize("steps", [0, 2_000_000])
