@@ -13,6 +13,7 @@ from stridetool.analysis.leaks import Changes, leaks
 from stridetool.analysis.packing import floor_bytes
 from stridetool.analysis.replay import ALLOC, FREE, HUGE, NULL, Program, ReplayResult, compile_events, replay
 from stridetool.analysis.timeline import Sampler
+from stridetool.core.collections_off import without_collections
 from stridetool.core.memory.caching import CachingAllocator
 from stridetool.core.memory.events import Event
 from stridetool.core.memory.recorded import INACTIVE
@@ -71,6 +72,7 @@ def event_line(index: int, event: Event, address: int | None, oom: bool, allocat
     )
 
 
+@without_collections()
 def trace_report(
     source: Source,
     events: Sequence[Event],
