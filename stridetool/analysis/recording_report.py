@@ -14,9 +14,11 @@ from stridetool.analysis.leaks import Changes, leaks, step_marks
 from stridetool.analysis.packing import floor_bytes
 from stridetool.analysis.replay import Program, compile_events
 from stridetool.analysis.requests import Requests, requests_of
+from stridetool.analysis.retries import recorded_retries
 from stridetool.analysis.rewind import Start, rewind, sized
 from stridetool.analysis.timeline import Sampler
 from stridetool.analysis.what_if import WarmStart
+from stridetool.core.collections_off import without_collections
 from stridetool.core.memory.caching import CachingAllocator
 from stridetool.core.memory.recorded import DeviceRecording, Frames, HeldSegment, Recording
 from stridetool.core.memory.settings import Settings
@@ -43,7 +45,6 @@ class _Watcher:
         self.history = device.history
         self.sampler = Sampler(len(self.history))
         self.failures: list[Failure] = []
-        self.retries = 0
         self.peak_allocated = self.peak_reserved = 0
         self._emit = emit
 
@@ -75,6 +76,7 @@ def _line(index: int, action: str, address: int, heap: CachingAllocator) -> Even
     )
 
 
+@without_collections()
 def recording_reports(
     source: Source,
     recording: Recording,
@@ -127,7 +129,7 @@ def _device_report(
         exactness=_exactness(result, start, requests, policy, assumed) if len(device.history) else None,
         certificate=certificate(watcher.failures),
         floor_bytes=floor_bytes(program),
-        outcome=_outcome(device, watcher) if len(device.history) else None,
+        outcome=_outcome(device, settings, watcher) if len(device.history) else None,
         free_memory=free_memory(segments),
         pins=pins(segments, {}, page=page, top=top),
         sites=sites(segments, {}, top=top),
@@ -171,13 +173,14 @@ def _exactness(result: Check, start: Start, requests: Requests, policy: str, ass
     )
 
 
-def _outcome(device: DeviceRecording, watcher: _Watcher) -> Outcome:
+def _outcome(device: DeviceRecording, settings: Settings, watcher: _Watcher) -> Outcome:
     actions = device.history.actions
     growth = ("segment_alloc", "segment_map", "segment_free", "segment_unmap")
     return Outcome(
         events=len(actions),
         allocations=actions.count("alloc"),
         ooms=tuple(index for index, action in enumerate(actions) if action == "oom"),
+        retries=recorded_retries(device.history, settings),
         device_calls=sum(actions.count(action) for action in growth),
         peak_allocated_bytes=watcher.peak_allocated,
         peak_reserved_bytes=watcher.peak_reserved,

@@ -150,20 +150,27 @@ class Leak(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
-    """What happened over the whole history, as replayed."""
+    """What happened over the whole history, as replayed.
+
+    `retries`: how often the cache was emptied to find memory for one request (`num_alloc_retries` of torch); of a
+    recording, as its entries show. None where these cannot tell it from calls of empty_cache or from settings that
+    give memory back.
+    """
 
     events: int
     allocations: int
     ooms: tuple[int, ...] = ()
-    retries: int = 0
+    retries: int | None = None
     device_calls: int = 0
     peak_allocated_bytes: int = 0
     peak_reserved_bytes: int = 0
 
 
 class DeviceReport(msgspec.Struct, frozen=True, kw_only=True, tag_field="of", tag="device"):
-    """One device of one process. `floor_bytes` is the peak of live requested bytes, which no allocator can beat;
-    `packing_bytes` is the best placement found by looking at the whole trace at once."""
+    """One device of one process. `floor_bytes` is the peak of live requested bytes, failed requests among them:
+    no allocator that serves all of them reserves less. `packing_bytes` is the best placement in one arena that was
+    found in short time. `next_step` is a command that looks for a setting, where requests failed and that is open.
+    """
 
     source: Source
     device: DeviceFacts
@@ -184,13 +191,7 @@ class DeviceReport(msgspec.Struct, frozen=True, kw_only=True, tag_field="of", ta
     sites: tuple[Site, ...] = ()
     leaks: tuple[Leak, ...] = ()
     at: int | None = None
-
-
-class DevicesReport(msgspec.Struct, frozen=True, kw_only=True, tag_field="of", tag="devices"):
-    """Several devices or ranks. `outliers` are indices into `devices`."""
-
-    devices: tuple[DeviceReport, ...]
-    outliers: tuple[int, ...] = ()
+    next_step: str | None = None
 
 
 class MessageReport(msgspec.Struct, frozen=True, kw_only=True, tag_field="of", tag="message"):
@@ -208,6 +209,14 @@ class MessageReport(msgspec.Struct, frozen=True, kw_only=True, tag_field="of", t
     private_pool_bytes: int
     foreign_bytes: int | None
     verdict: str
+
+
+class DevicesReport(msgspec.Struct, frozen=True, kw_only=True, tag_field="of", tag="devices"):
+    """Several targets, devices or ranks. `outliers` are indices into `devices`. Out-of-memory messages are apart."""
+
+    devices: tuple[DeviceReport, ...]
+    outliers: tuple[int, ...] = ()
+    messages: tuple[MessageReport, ...] = ()
 
 
 AllocReport = DeviceReport | DevicesReport | MessageReport
