@@ -24,9 +24,8 @@ def settings_findings(settings: Settings, fraction: float) -> Iterator[Finding]:
         yield Finding("settings", "warning", message, "--settings", "torch.cuda.set_per_process_memory_fraction(0.95)")
 
 
-def report_findings(report: DeviceReport) -> Iterator[Finding]:
-    """About one device."""
-    name = report.device.name
+def report_findings(report: DeviceReport, name: str) -> Iterator[Finding]:
+    """About one device, which the findings call `name`."""
     proof = report.certificate
     if proof is not None and proof.no_setting_helps:
         message = (
@@ -34,7 +33,7 @@ def report_findings(report: DeviceReport) -> Iterator[Finding]:
             f"for exceed the {format_bytes(proof.usable_bytes)} that the device can give"
         )
         yield Finding("no-setting-helps", "error", message, name, "less must be live at once")
-    yield from _memory(report)
+    yield from _memory(report, name)
     exact = report.exactness
     if exact is not None and exact.total and exact.predicted < exact.total:
         share = exact.predicted / exact.total
@@ -43,8 +42,8 @@ def report_findings(report: DeviceReport) -> Iterator[Finding]:
         yield Finding("approximate", severity, message, name)  # type: ignore[arg-type]
 
 
-def _memory(report: DeviceReport) -> Iterator[Finding]:
-    numbers, name = report.fragmentation, report.device.name
+def _memory(report: DeviceReport, name: str) -> Iterator[Finding]:
+    numbers = report.fragmentation
     private = _private_free(report)
     if private:
         message = (

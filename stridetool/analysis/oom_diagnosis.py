@@ -10,6 +10,10 @@ from stridetool.units import format_bytes
 
 _TOLERANCE = 8 << 20  # bytes; messages round to hundredths of a GiB
 _NEARLY_FULL = 0.02  # of what is usable
+_RECORD = (
+    "call torch.cuda.memory._record_memory_history() at the start and torch.cuda.memory._dump_snapshot('oom.pickle') "
+    "where it fails, then stride-tool alloc-report oom.pickle --sweep"
+)
 
 
 def diagnose(source: Source, message: OomMessage) -> tuple[MessageReport, tuple[Finding, ...]]:
@@ -52,7 +56,7 @@ def _verdict(message: OomMessage, unallocated: int | None, foreign: int | None) 
     wanted, usable = message.wanted_bytes, _usable(message, foreign)
     live = None if message.allocated_bytes is None else message.allocated_bytes - message.private_pool_bytes
     if live is None or usable is None or unallocated is None:
-        return "the message says too little to tell why", "a snapshot says more: torch.cuda.memory._dump_snapshot(FILE)"
+        return "the message says too little to tell why", _RECORD
     numbers = f"{format_bytes(live)} live and {format_bytes(wanted)} asked for, of {format_bytes(usable)} usable"
     if live + _asked(wanted) > usable + _TOLERANCE:
         return f"no setting helps: {numbers}", "less must be live: smaller batches, checkpointing, offloading, sharding"
@@ -64,7 +68,7 @@ def _verdict(message: OomMessage, unallocated: int | None, foreign: int | None) 
     return (
         f"fragmentation: {format_bytes(unallocated)} is reserved but unallocated, in pieces or of other streams and "
         f"pools, so that no {format_bytes(wanted)} fit: {numbers}",
-        "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True is the first to try; a snapshot with --sweep finds the best",
+        f"PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True is the first to try; to find the best, {_RECORD}",
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -14,74 +14,134 @@ from stridetool.analysis.alloc_findings import outliers, repaired_finding, repor
 from stridetool.analysis.conditions import Conditions
 from stridetool.cli.allocation_films import PICTURES, Filmed, filmed_parts, shown
 from stridetool.cli.allocation_parts import Part, parts_of
-from stridetool.cli.allocation_request import Request, conditions_of
-from stridetool.cli.allocation_targets import AllocationTarget, open_targets
+from stridetool.cli.allocation_request import Request, conditions_of, sweep_command
+from stridetool.cli.allocation_targets import AllocationTarget, Named, named_targets
 from stridetool.cli.output import Output, say_error, terminal_width
-from stridetool.errors import UsageError
-from stridetool.report.alloc import AllocReport, DeviceReport, DevicesReport
+from stridetool.cli.progress import announced
+from stridetool.errors import InputError, ProgramError, UsageError
+from stridetool.report.alloc import AllocReport, DeviceReport, DevicesReport, MessageReport
 from stridetool.report.documents import to_json
 from stridetool.report.envelope import Envelope, Finding, envelope
 
-FAILED = 1
+_LONG = 50_000  # events times settings that take more than about a second
+
+Refused = tuple[str, InputError | ProgramError]  # the name of a target that gives no report, and why
 
 
 def run_alloc_report(request: Request, where: Output) -> None:
-    """Report, and end with 1 when a script failed for another reason than memory."""
+    """Report what can be read, then end with 2 when a target could not be, else with 1 when a script failed for
+    another reason than memory. One bad target alone is its error."""
     conditions = conditions_of(request)
     with ExitStack() as stack:
-        targets = open_targets(request.targets, request.message, stack)
+        named = named_targets(request.targets, request.message, stack)
         if request.events:
-            if len(targets) != 1:
+            if len(named) != 1:
                 raise UsageError("--events is for one target")
-            where.write(_event_lines(targets[0], request, conditions))
+            where.write(_event_lines(named[0].open(), request, conditions))
             return
-        if where.format in PICTURES:
-            filmed = [filmed for target in targets for filmed in filmed_parts(target, request, conditions)]
-        else:
-            filmed = [(part, None) for target in targets for part in parts_of(target, request, conditions, None)]
-        filmed = [(_tried(part, request), film) for part, film in filmed]
+        filmed, refused = _gathered(named, request, conditions, where)
     parts = [part for part, _ in filmed]
-    document = _document(parts, request, conditions)
-    where.write(_pictures(document, filmed, where) if where.format in PICTURES else _text(document, where))
-    failures = [part.failure for part in parts if part.failure is not None]
+    if parts:
+        document = _document(parts, refused, request, conditions)
+        where.write(_pictures(document, filmed, where) if where.format in PICTURES else _text(document, where))
+    failures = [part.failure for part in parts if part.failure is not None] + [error for _, error in refused]
     for failure in failures:
         say_error(failure.message, failure.hint)
     if failures:
-        raise typer.Exit(FAILED)
+        raise typer.Exit(max(failure.exit_code for failure in failures))
 
 
-def _tried(part: Part, request: Request) -> Part:
-    """The report with other settings tried, where that was asked for."""
-    if part.case is None or not (request.what_if or request.sweep) or not isinstance(part.report, DeviceReport):
+def _gathered(
+    named: Sequence[Named], request: Request, conditions: Conditions, where: Output
+) -> tuple[list[Filmed], list[Refused]]:
+    """The parts of all targets, and the targets that give none. One target alone raises its error."""
+    quiet = where.path is None and where.format != "text"
+    filmed: list[Filmed] = []
+    refused: list[Refused] = []
+    for one in named:
+        try:
+            found = _parts(one, request, conditions, where.format in PICTURES, quiet)
+        except (InputError, ProgramError) as error:
+            if len(named) == 1:
+                raise
+            refused.append((one.name, _naming(one.name, error)))
+            continue
+        filmed += [(_tried(part, request, quiet), film) for part, film in found]
+    return filmed, refused
+
+
+def _parts(one: Named, request: Request, conditions: Conditions, films: bool, quiet: bool) -> list[Filmed]:
+    with announced(f"reading {one.name}", quiet=quiet):
+        target = one.open()
+    # A script is left alone: beside one that forks or counts its threads nothing may run.
+    replaying = nullcontext() if target.script is not None else announced(f"replaying {one.name}", quiet=quiet)
+    with replaying:
+        if films:
+            return list(filmed_parts(target, request, conditions))
+        return [(part, None) for part in parts_of(target, request, conditions, None)]
+
+
+def _naming(name: str, error: InputError | ProgramError) -> InputError | ProgramError:
+    """The error itself where it names its target, else one that does."""
+    if name in error.message or name == "-":
+        return error
+    return type(error)(f"cannot report on {name}: {error.message}", hint=error.hint)
+
+
+def _tried(part: Part, request: Request, quiet: bool) -> Part:
+    """The report with other settings tried, where that was asked for, or with the command that would."""
+    report, case = part.report, part.case
+    if case is None or not isinstance(report, DeviceReport):
         return part
-    from stridetool.cli.sweeping import tried
+    if request.what_if or request.sweep:
+        from stridetool.analysis.what_if import GRID
+        from stridetool.cli.sweeping import tried
 
-    return replace(part, report=tried(part.report, part.case, request.what_if, request.sweep, part.expandable))
+        work = len(case.program.rows) * (1 + len(request.what_if) + request.sweep * len(GRID))
+        saying = f"trying other settings on {len(case.program.rows):,} events"
+        with announced(saying, quiet=quiet, at_once=True) if work > _LONG else nullcontext():
+            report = tried(report, case, request.what_if, request.sweep, part.expandable)
+    proof = report.certificate
+    if proof is not None and not proof.no_setting_helps and not request.sweep and report.recommended is None:
+        command = sweep_command(request, report.source.path or report.source.kind)
+        report = msgspec.structs.replace(report, next_step=command)
+    return replace(part, report=report)
 
 
-def _document(parts: list[Part], request: Request, conditions: Conditions) -> Envelope[Any]:
+def _document(
+    parts: Sequence[Part], refused: Sequence[Refused], request: Request, conditions: Conditions
+) -> Envelope[Any]:
     findings = list(settings_findings(conditions.settings, conditions.fraction))
     if request.settings is not None and "cudaMallocAsync" in request.settings:
         message = "cudaMallocAsync is the driver's own allocator; this is what torch's would do"
         findings.append(Finding("backend", "warning", message, "--settings"))
-    for part in parts:
-        findings += part.findings
-        if isinstance(part.report, DeviceReport):
-            findings += report_findings(part.report)
-            findings += _faults(part)
+    findings += [Finding("not-reported", "error", error.message, name, error.hint) for name, error in refused]
     reports = [part.report for part in parts]
-    if len(reports) == 1:
+    several = len(reports) + len(refused) > 1
+    for part in parts:
+        source = part.report.source.path or part.report.source.kind
+        of_file = part.findings if not several else (_at(finding, source) for finding in part.findings)
+        findings += of_file
+        if isinstance(part.report, DeviceReport):
+            findings += report_findings(part.report, _name(part.report) if several else part.report.device.name)
+            findings += _faults(part)
+    if not several:
         return envelope("alloc-report", reports[0], tuple(findings))
     devices = tuple(report for report in reports if isinstance(report, DeviceReport))
-    if len(devices) != len(reports):
-        raise UsageError("out-of-memory messages are reported one at a time, without other targets")
+    messages = tuple(report for report in reports if isinstance(report, MessageReport))
     apart = outliers(devices)
     for index in apart:
         report = devices[index]
         findings.append(
             Finding("outlier", "warning", "this rank holds much more or less than the others", _name(report))
         )
-    return envelope("alloc-report", DevicesReport(devices=devices, outliers=apart), tuple(findings))
+    together = DevicesReport(devices=devices, outliers=apart, messages=messages)
+    return envelope("alloc-report", together, tuple(findings))
+
+
+def _at(finding: Finding, source: str) -> Finding:
+    """With several targets a finding names its own."""
+    return msgspec.structs.replace(finding, where=source if finding.where is None else f"{source} {finding.where}")
 
 
 def _name(report: DeviceReport) -> str:
@@ -108,8 +168,8 @@ def _event_lines(target: AllocationTarget, request: Request, conditions: Conditi
     encode = msgspec.json.Encoder().encode
     parts = list(parts_of(target, request, conditions, lambda line: lines.append(encode(line))))
     yield from (line.decode() + "\n" for line in lines)
-    parts = [_tried(part, request) for part in parts]
-    document = msgspec.to_builtins(_document(parts, request, conditions))
+    parts = [_tried(part, request, quiet=True) for part in parts]
+    document = msgspec.to_builtins(_document(parts, (), request, conditions))
     yield encode({"type": "summary", **document}).decode() + "\n"
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass, replace
 
 from stridetool.analysis.conditions import Conditions
+from stridetool.cli.targets import STDIN
 from stridetool.core.memory.settings import DEFAULT, Settings
 from stridetool.errors import UsageError
 from stridetool.units import parse_bytes
@@ -36,6 +38,17 @@ class Request:
     def rows(self) -> int:
         """How many rows a table of the report keeps."""
         return DEFAULT_ROWS if self.top is None else self.top
+
+
+def sweep_command(request: Request, target: str) -> str:
+    """The command that tries what torch offers on one target, everything else as it was asked for."""
+    usual = Request()
+    words = ["stride-tool", "alloc-report", "-" if target == STDIN else target, "--sweep"]
+    for name in ("settings", "capacity", "fraction", "device", "address_policy", "stream_events", "policy", "at"):
+        value = getattr(request, name)
+        if value != getattr(usual, name):
+            words += [f"--{name.replace('_', '-')}", str(value)]
+    return shlex.join(words + ["--alias-torch"] * request.alias_torch)
 
 
 def conditions_of(request: Request) -> Conditions:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 
 from stridetool.cli.targets import Target, open_target
 from stridetool.core.memory.oom_message import OomMessage
@@ -25,15 +27,27 @@ class AllocationTarget:
     script: Target | None = None
 
 
-def open_targets(targets: tuple[str, ...], message: str | None, stack: ExitStack) -> list[AllocationTarget]:
-    """All targets, and the message of `--message`. Raises UsageError when there is none, InputError for bad files."""
-    opened = [_open(text, stack) for text in targets]
+@dataclass(frozen=True, slots=True)
+class Named:
+    """A target as it was named, and how to open it. Opening raises InputError for bad files."""
+
+    name: str
+    open: Callable[[], AllocationTarget]
+
+
+def named_targets(targets: tuple[str, ...], message: str | None, stack: ExitStack) -> list[Named]:
+    """All targets, and the message of `--message`; none is read yet. Raises UsageError when there is none."""
+    named = [Named(text, partial(_open, text, stack)) for text in targets]
     if message is not None:
-        parsed: OomMessage = parse_message(sys.stdin.read(1 << 20) if message == "-" else message)
-        opened.append(AllocationTarget(Source("message", None), parsed))
-    if not opened:
+        named.append(Named("--message", partial(_message, message)))
+    if not named:
         raise UsageError("nothing to report", hint="name a snapshot, a trace or a script, or give --message TEXT")
-    return opened
+    return named
+
+
+def _message(text: str) -> AllocationTarget:
+    parsed: OomMessage = parse_message(sys.stdin.read(1 << 20) if text == "-" else text)
+    return AllocationTarget(Source("message", None), parsed)
 
 
 def _open(text: str, stack: ExitStack) -> AllocationTarget:

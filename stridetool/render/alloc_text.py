@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from stridetool.render.alloc_pictures import segment_lines, timeline_lines
+from stridetool.render.alloc_verdict import verdict_blocks
 from stridetool.render.blocks import Block, Column, Heading, Line, Picture, Table, line
 from stridetool.render.findings import finding_blocks
+from stridetool.render.fitting import GAP, Figure, fitting
 from stridetool.render.what_if_text import what_if_blocks
-from stridetool.report.alloc import AllocReport, DeviceReport, DevicesReport, MessageReport
+from stridetool.report.alloc import AllocReport, DeviceReport, DevicesReport, MessageReport, Outcome
 from stridetool.report.envelope import Envelope
 from stridetool.units import format_bytes
 
@@ -19,7 +21,7 @@ def alloc_blocks(document: Envelope[AllocReport], width: int) -> Iterator[Block]
     if isinstance(report, MessageReport):
         yield from _message_blocks(report)
     elif isinstance(report, DevicesReport):
-        yield from _devices_blocks(report)
+        yield from _devices_blocks(report, width)
     else:
         yield from _device_blocks(report, width)
     yield from finding_blocks(document.findings)
@@ -27,7 +29,7 @@ def alloc_blocks(document: Envelope[AllocReport], width: int) -> Iterator[Block]
 
 def _device_blocks(report: DeviceReport, width: int) -> Iterator[Block]:
     yield _summary(report)
-    yield from _certificate(report)
+    yield from verdict_blocks(report)
     yield from _exactness(report)
     yield from _glance(report)
     if len(report.timeline.index) > 1:
@@ -38,36 +40,24 @@ def _device_blocks(report: DeviceReport, width: int) -> Iterator[Block]:
         yield Picture(list(segment_lines(report.segments, width)))
     yield from _free_memory(report)
     yield from _blame(report)
-    yield from what_if_blocks(report)
+    yield from what_if_blocks(report, width)
 
 
 def _summary(report: DeviceReport) -> Line:
     device = report.device
     total = f" of {format_bytes(device.total_bytes)}" if device.total_bytes is not None else ""
-    kind = ", simulated" if device.simulated else ""
+    kind = ", simulated" if device.simulated and "simulated" not in device.name else ""
     parts = [f"{report.source.kind} on {device.name}{total}{kind}"]
     if report.outcome is not None:
         done = report.outcome
         parts.append(f"{done.events:,} events, {done.allocations:,} allocations")
         parts.append(f"{len(done.ooms):,} out of memory" if done.ooms else "never out of memory")
+        if done.retries:
+            parts.append("1 retry" if done.retries == 1 else f"{done.retries:,} retries")
     if report.at is not None:
         parts.append(f"state after event {report.at:,}")
     settings = report.settings or "default settings"
     return line((report.source.path or report.source.kind, "name"), f": {'; '.join(parts)}; {settings}")
-
-
-def _certificate(report: DeviceReport) -> Iterator[Block]:
-    proof = report.certificate
-    if proof is None:
-        return
-    numbers = (
-        f"{format_bytes(proof.live_bytes)} asked for and live, {format_bytes(proof.request_bytes)} more asked for"
-        f"{'' if proof.at is None else f' at event {proof.at:,}'}, {format_bytes(proof.usable_bytes)} to be had"
-    )
-    if proof.no_setting_helps:
-        yield line(("No setting helps: ", "bad"), numbers)
-    else:
-        yield line(("A setting could help: ", "good"), numbers)
 
 
 def _exactness(report: DeviceReport) -> Iterator[Block]:
@@ -77,7 +67,9 @@ def _exactness(report: DeviceReport) -> Iterator[Block]:
     if exact.total:
         style = "good" if exact.predicted == exact.total else "warn"
         miss = "" if exact.first_miss is None else f"; first miss at event {exact.first_miss:,}"
-        yield line((f"{exact.predicted:,} of {exact.total:,} addresses predicted", style), f"{miss} ({exact.policy})")
+        yield line(
+            (f"{exact.predicted:,} of {exact.total:,} addresses predicted", style), f"{miss} (torch {exact.policy})"
+        )
     for assumed in exact.assumed:
         yield line(("  assumed: ", "muted"), assumed)
 
@@ -87,26 +79,34 @@ def _glance(report: DeviceReport) -> Iterator[Block]:
     peak = report.outcome
     rows: list[tuple[str, int, str]] = [
         ("allocated", n.allocated_bytes, "blocks handed out"),
-        ("requested", n.requested_bytes, "what the program asked for, of active blocks"),
+        ("requested", n.requested_bytes, "asked for, of active blocks"),
         ("reserved", n.reserved_bytes, "held from the device"),
-        ("internal", n.internal_bytes, "active blocks beyond what was asked for"),
-        ("external", n.external_bytes, "free blocks: reserved - allocated - awaited"),
-        ("  releasable", n.releasable_bytes, "whole segments or pages: empty_cache gives them back"),
+        ("internal", n.internal_bytes, "active beyond what was asked for"),
+        ("external", n.external_bytes, "free: reserved - allocated - awaited"),
+        ("  releasable", n.releasable_bytes, "wholly free: empty_cache returns it"),
         ("  pinned", n.pinned_free_bytes, "beside live blocks: cannot go back"),
         ("largest free block", n.largest_free_bytes, "a larger request needs new memory"),
     ]
     if n.pending_free_bytes:
-        rows.insert(2, ("awaited", n.pending_free_bytes, "freed, but a stream may still use them"))
+        rows.insert(2, ("awaited", n.pending_free_bytes, "freed, a stream may still use it"))
     if peak is not None:
         rows.append(("peak allocated", peak.peak_allocated_bytes, ""))
         rows.append(("peak reserved", peak.peak_reserved_bytes, ""))
-    rows.append(("floor", report.floor_bytes, "peak of live requested bytes: no allocator reserves less"))
+    rows.append(("floor", report.floor_bytes, _floor_note(report)))
     if report.packing_bytes is not None:
-        rows.append(("offline packing", report.packing_bytes, "a placement that knows the future"))
+        rows.append(("packing", report.packing_bytes, "the best placement found in one arena"))
     yield Heading("memory")
     share = max(n.reserved_bytes, 1)
     columns = (Column(""), Column("bytes", "right"), Column("of reserved", "right"), Column(""))
     yield Table(columns, [(name, format_bytes(b), f"{b / share:.1%}", (note, "muted")) for name, b, note in rows])
+
+
+def _floor_note(report: DeviceReport) -> str:
+    """A floor above what was ever allocated can only come from requests that failed."""
+    done = report.outcome
+    if done is not None and done.ooms and report.floor_bytes > done.peak_allocated_bytes:
+        return "to serve what failed too, at least"
+    return "peak asked for: no way to hold less"
 
 
 def _free_memory(report: DeviceReport) -> Iterator[Block]:
@@ -148,31 +148,55 @@ def _blame(report: DeviceReport) -> Iterator[Block]:
         )
 
 
-def _devices_blocks(report: DevicesReport) -> Iterator[Block]:
-    yield line((f"{len(report.devices)} devices", "name"))
-    titles = ("allocated", "reserved", "free", "pinned", "largest free", "peak reserved", "OOMs", "predicted")
-    columns = (Column("source"), Column("device"), *(Column(title, "right") for title in titles), Column(""))
-    rows = []
-    for index, each in enumerate(report.devices):
-        n, done, exact = each.fragmentation, each.outcome, each.exactness
-        rows.append(
-            (
-                (each.source.path or each.source.kind, "name"),
-                each.device.name,
-                *(format_bytes(b) for b in (n.allocated_bytes, n.reserved_bytes, n.external_bytes)),
-                *(format_bytes(b) for b in (n.pinned_free_bytes, n.largest_free_bytes)),
-                format_bytes(done.peak_reserved_bytes) if done is not None else "–",
-                str(len(done.ooms)) if done is not None else "–",
-                f"{exact.predicted:,}/{exact.total:,}" if exact is not None else "–",
-                ("outlier", "warn") if index in report.outliers else "",
-            )
-        )
-    yield Table(columns, rows)
-    for each in report.devices:
-        yield from _certificate(each)
-        if each.what_if:
-            yield Heading(f"{each.source.path or each.source.kind} {each.device.name}")
-            yield from what_if_blocks(each)
+_Placed = tuple[DeviceReport, bool]  # whether it is an outlier
+
+
+def _outcome(each: DeviceReport, say: Callable[[Outcome], str]) -> str:
+    return "–" if each.outcome is None else say(each.outcome)
+
+
+_RANKS: tuple[Figure[_Placed], ...] = (
+    Figure(4, "allocated", lambda row: format_bytes(row[0].fragmentation.allocated_bytes)),
+    Figure(0, "reserved", lambda row: format_bytes(row[0].fragmentation.reserved_bytes)),
+    Figure(5, "free", lambda row: format_bytes(row[0].fragmentation.external_bytes)),
+    Figure(7, "pinned", lambda row: format_bytes(row[0].fragmentation.pinned_free_bytes)),
+    Figure(8, "largest free", lambda row: format_bytes(row[0].fragmentation.largest_free_bytes)),
+    Figure(3, "peak reserved", lambda row: _outcome(row[0], lambda done: format_bytes(done.peak_reserved_bytes))),
+    Figure(2, "OOMs", lambda row: _outcome(row[0], lambda done: f"{len(done.ooms):,}")),
+    Figure(6, "predicted", lambda row: _predicted(row[0])),
+    Figure(1, "", lambda row: ("outlier", "warn") if row[1] else ""),
+)
+
+
+def _predicted(each: DeviceReport) -> str:
+    return "–" if each.exactness is None else f"{each.exactness.predicted:,}/{each.exactness.total:,}"
+
+
+def _devices_blocks(report: DevicesReport, width: int) -> Iterator[Block]:
+    """A row a device, then what failed and what was tried of each. One alone is shown in full."""
+    if len(report.devices) == 1:
+        yield from _device_blocks(report.devices[0], width)
+    elif report.devices:
+        yield line((f"{len(report.devices)} devices", "name"))
+        yield _devices_table(report, width)
+        for each in report.devices:
+            if each.certificate is not None or each.what_if:
+                yield Heading(f"{each.source.path or each.source.kind} {each.device.name}")
+                yield from verdict_blocks(each)
+                yield from what_if_blocks(each, width)
+    for message in report.messages:
+        yield Heading(message.source.path or message.source.kind)
+        yield from _message_blocks(message)
+
+
+def _devices_table(report: DevicesReport, width: int) -> Table:
+    rows = [(each, index in report.outliers) for index, each in enumerate(report.devices)]
+    names = [(each.source.path or each.source.kind, each.device.name) for each in report.devices]
+    room = width - GAP - max(len(path) for path, _ in names) - max(len(device) for _, device in names)
+    figures = fitting(_RANKS, rows, room)
+    columns = (Column("source"), Column("device"), *(figure.column for figure in figures))
+    cells = [((p, "name"), d, *(f.cell(row) for f in figures)) for (p, d), row in zip(names, rows, strict=True)]
+    return Table(columns, cells)
 
 
 def _message_blocks(report: MessageReport) -> Iterator[Block]:

@@ -1,13 +1,22 @@
 """`alloc-report` as people and pipes use it."""
 
+import io
 import json
 import pickle
+import shlex
+import time
 from pathlib import Path
 
+import msgspec
 import pytest
 from typer.testing import CliRunner
 
 from stridetool.cli.main import app
+from stridetool.cli.progress import announced
+from stridetool.render.alloc_text import alloc_blocks
+from stridetool.render.plain import write_plain
+from stridetool.report.alloc import AllocReport
+from stridetool.report.envelope import Envelope
 
 DATA = Path(__file__).parents[1] / "data" / "snapshots"
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -202,3 +211,157 @@ def test_the_old_file_stays_when_the_input_is_bad(tmp_path):
     bad.write_bytes(b"\x80\x04]")
     run(bad, "-o", out, "--force", code=2)
     assert out.read_text() == "old"
+
+
+def text_of(document, width):
+    """The text of a report as JSON, laid out for a terminal of so many columns."""
+    known = msgspec.convert(document, Envelope[AllocReport])
+    return "".join(write_plain(alloc_blocks(known, width)))
+
+
+@pytest.fixture(scope="module")
+def swept():
+    """A failure that many settings cure, swept."""
+    return report(DATA / "small_fragoom.pickle", "--sweep")
+
+
+@pytest.fixture(scope="module")
+def hopeful(tmp_path_factory):
+    """A trace that could fit into 400 MiB, and does not where its second request pins the segment of the first."""
+    path = tmp_path_factory.mktemp("trace") / "pinned.jsonl"
+    first, second, third = ({"op": "alloc", "id": i, "size": size << 20} for i, size in enumerate((290, 30, 300)))
+    lines = (first, {"op": "free", "id": 0}, second, third)
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return path
+
+
+def test_the_first_lines_of_a_sweep_are_the_setting_that_helps(swept):
+    _, verdict, export, failure, *_ = text_of(swept, 100).splitlines()
+    assert verdict.startswith("A setting helps: nothing fails")
+    assert export == f"  export PYTORCH_CUDA_ALLOC_CONF={swept['report']['recommended']['settings']}"
+    assert failure.startswith("Ran out of memory: 20.0 MiB asked for and live, 300 MiB more")
+
+
+def test_a_sweep_that_finds_nothing_does_not_promise_anything(hopeful):
+    tries = ("max_split_size_mb:2048", "roundup_power2_divisions:2")
+    options = [part for text in tries for part in ("--what-if", text)]
+    lines = run(hopeful, "--capacity", "400MiB", *options).stdout.splitlines()
+    assert lines[1].startswith("No setting tried helps: memory runs out with each of the 3; it would fit in ")
+    assert not any(line.startswith("A setting could help") for line in lines)
+    assert lines[3].endswith("--sweep --capacity 400MiB")
+
+
+def test_a_failure_that_nothing_can_help_is_not_sent_to_a_sweep(hopeful):
+    lines = run(hopeful, "--capacity", "320MiB").stdout.splitlines()
+    assert lines[1].startswith("No setting helps: ")
+    assert "--sweep" not in "".join(lines)
+
+
+def test_the_next_step_is_a_command_that_runs(hopeful, tmp_path):
+    path = tmp_path / "a trace.jsonl"
+    path.write_bytes(hopeful.read_bytes())
+    options = ("--capacity", "400MiB", "--stream-events", "manual", "--settings", "max_split_size_mb:2048")
+    found = report(path, *options)["report"]
+    command, *arguments = shlex.split(found["next_step"])[1:]
+    assert command == "alloc-report"
+    again = report(*arguments)["report"]
+    assert again["outcome"] == found["outcome"]
+    assert again["settings"] == found["settings"]
+    assert len(again["what_if"]) > 20
+    assert again["next_step"] is None
+
+
+def test_more_memory_than_the_failed_run_had_is_no_failure():
+    path = DATA / "small_fragoom.pickle"
+    line = run(path, "--capacity", "2GiB", "--what-if", "expandable_segments:True").stdout.splitlines()[1]
+    assert line.startswith("Nothing fails in the replay as it is: 2.00 GiB to be had, where the failed run had 400 MiB")
+
+
+@pytest.mark.parametrize("width", [80, 100, 120, 200])
+def test_what_ifs_fit_the_width_and_settings_stay_whole(width, swept):
+    lines = text_of(swept, width).splitlines()
+    table = lines[lines.index("what if (peaks of the whole history)") :]
+    table = table[: table.index(next(line for line in table if line.startswith("A setting helps")))]
+    assert max(map(len, table)) <= width
+    words = {piece.rstrip(",") for line in table for piece in line.replace(": ", " ").split()}
+    for row in swept["report"]["what_if"]:
+        for piece in row["settings"].split(","):
+            assert any(piece in word for word in words), piece
+    for title in ("settings", "reserved", "OOMs", "fits in", "notes"):
+        assert title in table[1]
+    assert ("device calls" in table[1]) == (width >= 100)
+
+
+def test_settings_that_change_nothing_are_one_line(swept):
+    lines = text_of(swept, 200).splitlines()
+    first = next(i for i, line in enumerate(lines) if line.startswith("no different from the settings as they are: "))
+    assert "max_split_size_mb:512, max_split_size_mb:1024" in lines[first]
+    assert not any(line.startswith("max_split_size_mb:1024 ") for line in lines)
+
+
+def test_the_floor_says_when_it_counts_what_failed(swept):
+    floor = next(line for line in text_of(swept, 100).splitlines() if line.startswith("floor "))
+    assert floor.endswith("to serve what failed too, at least")
+    whole = run(DATA / "gpt_ring_500.pickle.gz").stdout
+    assert next(line for line in whole.splitlines() if line.startswith("floor ")).endswith("no way to hold less")
+
+
+def test_one_bad_file_among_several_loses_nothing(tmp_path):
+    bad = tmp_path / "rank1.pickle"
+    bad.write_bytes((DATA / "small_fragoom.pickle").read_bytes()[:300])
+    trace = tmp_path / "rank2.jsonl"
+    trace.write_text('{"op":"free","id":7}\n')
+    targets = (DATA / "small_fragoom.pickle", bad, trace, DATA / "streams_pending.pickle", tmp_path / "none.pickle")
+    result = run(*targets, "--json", code=2)
+    document = json.loads(result.stdout)
+    assert [Path(d["source"]["path"]).name for d in document["report"]["devices"]] == [targets[0].name, targets[3].name]
+    assert [f["where"] for f in document["findings"] if f["code"] == "not-reported"] == [
+        str(bad), str(trace), str(targets[4]),
+    ]  # fmt: skip
+    errors = [line for line in result.stderr.splitlines() if line.startswith("stride-tool: error: ")]
+    assert [name in error for name, error in zip((str(bad), str(trace), "none.pickle"), errors, strict=True)] == [
+        True
+    ] * 3
+    assert errors[1].endswith("rank2.jsonl: cannot replay event 0 (free): id 7 is not allocated")
+
+
+def test_the_only_good_file_of_several_is_shown_in_full(tmp_path):
+    text = run(DATA / "small_fragoom.pickle", tmp_path / "none.pickle", code=2).stdout
+    assert text.splitlines()[1].startswith("A setting could help")
+    assert "largest free block" in text
+
+
+def test_a_message_beside_a_snapshot_is_reported_too():
+    document = report(DATA / "small_fragoom.oom.txt", DATA / "small_fragoom.pickle")
+    assert len(document["report"]["devices"]) == len(document["report"]["messages"]) == 1
+    assert "Fragmentation: 280 MiB" in run(DATA / "small_fragoom.oom.txt", DATA / "small_fragoom.pickle").stdout
+
+
+def test_retries_of_a_recording_are_those_that_torch_counted():
+    for name, retries in (("oom_observer.pickle.gz", 7), ("small_fragoom.pickle", 1), ("small_pinned.pickle.gz", 0)):
+        assert report(DATA / name)["report"]["outcome"]["retries"] == retries
+
+
+def test_retries_that_no_stack_tells_from_empty_cache_are_not_counted():
+    """torch counted 7 and 9 here; without stacks the entries could be calls of empty_cache."""
+    for name in ("trace_mixed_3.pickle.gz", "trace_phases_1.pickle.gz"):
+        assert report(DATA / name)["report"]["outcome"]["retries"] is None
+
+
+def test_what_takes_long_is_announced_where_somebody_reads_it(monkeypatch):
+    for quiet, said in ((False, ["sorting …", "sorting: done in"]), (True, [])):
+        heard = io.StringIO()
+        monkeypatch.setattr("sys.stderr", heard)
+        with announced("sorting", quiet=quiet, at_once=True):
+            pass
+        lines = heard.getvalue().splitlines()
+        assert len(lines) == len(said)
+        assert all(line.startswith(start) for line, start in zip(lines, said, strict=True))
+
+
+def test_what_is_done_soon_is_not_announced(monkeypatch):
+    heard = io.StringIO()
+    monkeypatch.setattr("sys.stderr", heard)
+    with announced("sorting", quiet=False):
+        time.sleep(0)
+    assert not heard.getvalue()
