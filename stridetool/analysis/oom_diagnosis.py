@@ -60,10 +60,36 @@ def _verdict(message: OomMessage, unallocated: int | None, foreign: int | None) 
     numbers = f"{format_bytes(live)} live and {format_bytes(wanted)} asked for, of {format_bytes(usable)} usable"
     if live + _asked(wanted) > usable + _TOLERANCE:
         return f"no setting helps: {numbers}", "less must be live: smaller batches, checkpointing, offloading, sharding"
-    if unallocated + message.private_pool_bytes < _NEARLY_FULL * usable:
+    outside = _outside(message)
+    if outside is not None:
+        return outside
+    return _within(message.private_pool_bytes, unallocated, usable, wanted, numbers)
+
+
+def _outside(message: OomMessage) -> tuple[str, str] | None:
+    """The verdict where the device had room and refused all the same."""
+    free, wanted = message.free_bytes, message.wanted_bytes
+    if free is None or free <= wanted + _TOLERANCE or message.allowed_bytes is not None:
+        return None
+    return (
+        f"the device had room: {format_bytes(free)} free when {format_bytes(wanted)} could not be had",
+        "no setting is at fault: another process had the memory at that moment, or a limit of the system, of a "
+        "container or of MIG applies; run it again beside nvidia-smi",
+    )
+
+
+def _within(private: int, unallocated: int, usable: int, wanted: int, numbers: str) -> tuple[str, str]:
+    """The verdict on memory that the allocator holds and nobody uses."""
+    if unallocated + private < _NEARLY_FULL * usable:
         return (
             f"nearly full: only {format_bytes(unallocated)} is reserved but unallocated: {numbers}",
             "settings can gain no more than that; less must be live, or other processes must hold less",
+        )
+    if unallocated < _NEARLY_FULL * usable:
+        return (
+            f"private pools: {format_bytes(private)} belong to CUDA graphs or MemPools, and what is free there serves "
+            f"nobody else: {numbers}",
+            "capture fewer graphs or let them share a pool (torch.cuda.graph_pool_handle), and delete those not needed",
         )
     return (
         f"fragmentation: {format_bytes(unallocated)} is reserved but unallocated, in pieces or of other streams and "

@@ -1,6 +1,7 @@
 """Torch's out-of-memory text, of its three eras, to numbers: what a pasted message can say without any snapshot.
 
-- 2018 to 1.4: `(GPU 0; 11.93 GiB total capacity; 4.00 GiB already allocated; 7.33 GiB free; 179.00 KiB cached)`
+- 2018 to 1.4: `(GPU 0; 11.93 GiB total capacity; 4.00 GiB already allocated; 7.33 GiB free; 179.00 KiB cached)`, where
+  cached is what is held and not used: torch's own comment on it, and the sizes add up to the capacity only so
 - 1.5 to 2.0: `(GPU 0; …; 7.33 GiB free; 4.10 GiB reserved in total by PyTorch) If reserved memory is >> …`
 - since 2.1: `GPU 0 has a total capacity of … of which … is free. … Of the allocated memory … is allocated by
   PyTorch, and … is reserved by PyTorch but unallocated.`
@@ -53,6 +54,8 @@ def parse_message(text: str) -> OomMessage:
         sizes = _sizes(_OLD, text)
         era = "1.5 to 2.0" if "reserved in total by PyTorch" in text else "before 1.5"
         total, free, allocated, reserved = (sizes.get(name) for name in _ORDER)
+        if era == "before 1.5" and allocated is not None and reserved is not None:
+            reserved += allocated
         return OomMessage(era, device, _bytes(*wanted.groups()), total, free, allocated, reserved)
     sizes = _sizes(_NEW, text)
     allocated, unallocated = sizes.get("allocated_bytes"), sizes.get("unallocated_bytes")

@@ -46,7 +46,16 @@ def test_the_message_of_today():
 def test_the_first_message():
     found = parse_message(OF_2018)
     assert (found.era, found.device) == ("before 1.5", 1)
-    assert (found.wanted_bytes, found.allocated_bytes, found.reserved_bytes) == (350 * MIB, 4 * GIB, 179 << 10)
+    assert (found.wanted_bytes, found.allocated_bytes, found.reserved_bytes) == (
+        350 * MIB,
+        4 * GIB,
+        4 * GIB + (179 << 10),
+    )
+    report, findings = diagnose(Source("message"), found)
+    assert report.unallocated_bytes == 179 << 10
+    assert report.foreign_bytes < GIB  # what is allocated, cached and free is nearly the capacity
+    assert report.verdict.startswith("the device had room: 7.33 GiB free when 350 MiB")
+    assert "foreign-memory" not in {finding.code for finding in findings}
 
 
 def test_the_message_between():
@@ -61,7 +70,8 @@ def test_the_message_between():
 def test_memory_of_graphs_counts_as_allocated_but_is_free():
     report, findings = diagnose(Source("message"), parse_message(GRAPHS))
     assert report.private_pool_bytes == 70 * GIB
-    assert not report.verdict.startswith("no setting helps")
+    assert report.verdict.startswith("private pools: 70.0 GiB belong to CUDA graphs or MemPools")
+    assert "graph_pool_handle" in findings[0].hint
     assert "private-pools" in {finding.code for finding in findings}
 
 
