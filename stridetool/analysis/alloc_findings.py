@@ -33,6 +33,10 @@ def report_findings(report: DeviceReport, name: str) -> Iterator[Finding]:
             f"for exceed the {format_bytes(proof.usable_bytes)} that the device can give"
         )
         yield Finding("no-setting-helps", "error", message, name, "less must be live at once")
+    if not report.has_history and not report.device.simulated and report.device.name != "cpu":
+        message = "the recording has no history of allocations: what happened before it is unknown"
+        hint = "torch.cuda.memory._record_memory_history() at the start of the program records it"
+        yield Finding("no-history", "warning", message, name, hint)
     yield from _memory(report, name)
     exact = report.exactness
     if exact is not None and exact.total and exact.predicted < exact.total:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
@@ -11,6 +12,8 @@ from stridetool.errors import InputError
 from stridetool.report.alloc import Fragmentation, FreeMemory, Pin, Site
 
 _FOREIGN = ("/torch/", "torch/csrc", "/c10/", "/ATen/", "<frozen", "/contextlib.py", "Modules/main.c", "Objects/call.c")
+_NODE = re.compile(r"torch::autograd::(?:generated::)?(\w{1,80})::apply\(")
+_OPERATOR = re.compile(r"at::_ops::(\w{1,80})::call\(")
 NOWHERE = "(no stack recorded)"
 _MAX_SITE = 160
 
@@ -139,8 +142,13 @@ def block_site(block: HeldBlock, names: Mapping[int, str]) -> str:
 
 
 def site(frames: Frames) -> str:
-    """`FILE:LINE function` of the innermost frame that is the program's own, else of the innermost at all."""
+    """`FILE:LINE function` of the innermost frame that is the program's own, else what torch was doing.
+
+    The threads of autograd have no frame of the program, but with C++ frames the node whose gradient it was.
+    """
     own = next((frame for frame in frames if not _is_foreign(frame)), None)
+    if own is None and (doing := _work_of_torch(frames)):
+        return doing
     frame = own if own is not None else (frames[0] if len(frames) else None)
     if not isinstance(frame, Mapping):
         return NOWHERE
@@ -153,6 +161,16 @@ def _is_foreign(frame: object) -> bool:
         return True
     file = str(frame.get("filename", ""))
     return not file.endswith(".py") or any(part in file for part in _FOREIGN)
+
+
+def _work_of_torch(frames: Frames) -> str | None:
+    """The innermost node of autograd, else the outermost operator; None without C++ frames of either."""
+    names = [str(frame.get("name", "")) for frame in frames if isinstance(frame, Mapping)]
+    node = next((found[1] for found in map(_NODE.search, names) if found), None)
+    if node is not None:
+        return f"autograd: {node}"
+    operator = next((found[1] for found in map(_OPERATOR.search, reversed(names)) if found), None)
+    return None if operator is None else f"operator: {operator}"
 
 
 def _short(path: str) -> str:

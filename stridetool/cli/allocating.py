@@ -101,6 +101,8 @@ def _tried(part: Part, request: Request, quiet: bool) -> Part:
         saying = f"trying other settings on {len(case.program.rows):,} events"
         with announced(saying, quiet=quiet, at_once=True) if work > _LONG else nullcontext():
             report = tried(report, case, request.what_if, request.sweep, part.expandable)
+        if not report.has_history:
+            report = msgspec.structs.replace(report, recommended=None)
     proof = report.certificate
     if proof is not None and not proof.no_setting_helps and not request.sweep and report.recommended is None:
         command = sweep_command(request, report.source.path or report.source.kind)

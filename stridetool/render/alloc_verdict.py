@@ -30,6 +30,9 @@ def verdict_blocks(report: DeviceReport) -> Iterator[Block]:
 
 def advice(report: DeviceReport) -> Iterator[Line]:
     """What the tries say in one line, and a second one to paste where a setting is to be recommended."""
+    if not report.has_history:
+        yield line(("Settings cannot be judged: ", "warn"), "without a history, a try only places what is live")
+        return
     yield _advice(report)
     if report.recommended is not None:
         yield line((f"  export {_VARIABLE}={report.recommended.settings}", "name"))

@@ -193,6 +193,11 @@ class DeviceReport(msgspec.Struct, frozen=True, kw_only=True, tag_field="of", ta
     at: int | None = None
     next_step: str | None = None
 
+    @property
+    def has_history(self) -> bool:
+        """Whether it is known what happened, and not only how things stood: else tries of settings say little."""
+        return self.outcome is not None and self.outcome.allocations > 0
+
 
 class MessageReport(msgspec.Struct, frozen=True, kw_only=True, tag_field="of", tag="message"):
     """What an out-of-memory message alone says. Bytes are as exact as the message; None: it does not say."""

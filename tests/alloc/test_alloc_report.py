@@ -365,3 +365,10 @@ def test_what_is_done_soon_is_not_announced(monkeypatch):
     with announced("sorting", quiet=False):
         time.sleep(0)
     assert not heard.getvalue()
+
+
+def test_a_state_without_history_says_that_tries_tell_little():
+    document = report(DATA / "small_list.pickle.gz", "--sweep")
+    assert document["report"]["recommended"] is None
+    assert "no-history" in {finding["code"] for finding in document["findings"]}
+    assert text_of(document, 100).splitlines()[1].startswith("Settings cannot be judged")
