@@ -1,6 +1,6 @@
-"""Builds the copy kernels where there is a C compiler; everything else about the package stands in pyproject.toml.
+"""Builds the copy kernels and the fast replay where there is a C compiler; all else stands in pyproject.toml.
 
-The extension is optional: without a compiler the install succeeds and the NumPy kernel serves.
+The extensions are optional: without a compiler the install succeeds and their Python counterparts serve.
 """
 
 import sysconfig
@@ -10,20 +10,33 @@ from setuptools import Extension, setup
 # The limited API does not exist in free-threaded builds.
 LIMITED = not sysconfig.get_config_var("Py_GIL_DISABLED")
 
+
+def extension(name: str, source: str, headers: str) -> Extension:
+    """One C file and the headers beside it."""
+    folder = source.rpartition("/")[0]
+    return Extension(
+        name,
+        sources=[source],
+        depends=[f"{folder}/{header}.h" for header in headers.split()],
+        define_macros=[("Py_LIMITED_API", "0x030B0000")] if LIMITED else [],
+        extra_compile_args=["-O3", "-std=gnu11"],
+        py_limited_api=LIMITED,
+        optional=True,
+    )
+
+
 setup(
     ext_modules=[
-        Extension(
+        extension(
             "stridetool.kernels._copy",
-            sources=["stridetool/kernels/csrc/_copy.c"],
-            depends=[
-                f"stridetool/kernels/csrc/{name}.h"
-                for name in ("plan", "tiles", "vectors", "block", "shuffle", "engine", "engine_end", "module")
-            ],
-            define_macros=[("Py_LIMITED_API", "0x030B0000")] if LIMITED else [],
-            extra_compile_args=["-O3", "-std=gnu11"],
-            py_limited_api=LIMITED,
-            optional=True,
-        )
+            "stridetool/kernels/csrc/_copy.c",
+            "plan tiles vectors block shuffle engine engine_end module",
+        ),
+        extension(
+            "stridetool.core.memory._replay",
+            "stridetool/core/memory/csrc/_replay.c",
+            "blocks device growth heap",
+        ),
     ],
     options={"bdist_wheel": {"py_limited_api": "cp311"}} if LIMITED else {},
 )

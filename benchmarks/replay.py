@@ -1,4 +1,4 @@
-"""How many events a replay handles per second, next to what plain dictionary work costs in the same run.
+"""How many events a replay handles per second, compiled and in Python, next to plain dictionary work in the same run.
 
 usage: python benchmarks/replay.py [--rounds 5] [--events 200000]
 
@@ -11,6 +11,8 @@ import json
 import time
 from pathlib import Path
 
+from stridetool.analysis.conditions import Conditions
+from stridetool.analysis.figures import IS_COMPILED, figures, numbers_of
 from stridetool.analysis.replay import compile_events, replay
 from stridetool.core.memory.events import Event
 from stridetool.core.memory.settings import Settings
@@ -57,18 +59,23 @@ def main():
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--events", type=int, default=200_000)
     options = parser.parse_args()
-    print(f"{'trace':16} {'settings':28} {'events/s':>10} {'dict/s':>12} {'ratio':>6}")
+    print(f"{'trace':16} {'settings':26} {'compiled/s':>12} {'Python/s':>10} {'dict/s':>12} {'dict: Python':>12}")
     for name, path in TRACES.items():
         compiled = program(path, options.events)
+        numbers = numbers_of(compiled)
         for text in SETTINGS:
             settings = Settings.parse(text)
-            own, plain = [], []
+            rivals = {
+                "compiled": lambda c=compiled, n=numbers, s=settings: figures(c, n, Conditions(s, CAPACITY)),
+                "Python": lambda c=compiled, s=settings: replay(c, settings=s, capacity=CAPACITY),
+                "dict": lambda c=compiled: dictionary_work(c.rows),
+            }
+            best = dict.fromkeys(rivals, float("inf"))
             for _ in range(options.rounds):
-                own.append(seconds(lambda c=compiled, s=settings: replay(c, settings=s, capacity=CAPACITY)))
-                plain.append(seconds(lambda c=compiled: dictionary_work(c.rows)))
-            count = len(compiled.rows)
-            fast, base = count / min(own), count / min(plain)
-            print(f"{name:16} {text or 'default':28} {fast:10,.0f} {base:12,.0f} {base / fast:6.1f}")
+                best = {rival: min(best[rival], seconds(work)) for rival, work in rivals.items()}
+            fast, own, plain = (len(compiled.rows) / best[rival] for rival in rivals)
+            first = f"{fast:12,.0f}" if IS_COMPILED else f"{'-':>12}"
+            print(f"{name:16} {text or 'default':26} {first} {own:10,.0f} {plain:12,.0f} {plain / own:12.1f}")
 
 
 if __name__ == "__main__":

@@ -187,15 +187,18 @@ def replay(
     if history:
         allocator.record_history()
     with without_collections():
-        blocks = _warm_up(program, allocator, driver, warm)
+        blocks = warm_up(program, allocator, driver, warm)
         first = 0 if warm is None else warm.rows
         manual = stream_events == "manual"
         ooms, skipped = _run(program, allocator, driver, blocks, first, manual, on_event, stop_at_oom)
     return ReplayResult(allocator, driver, len(program.rows), tuple(ooms), tuple(skipped))
 
 
-def _warm_up(program: Program, allocator: CachingAllocator, driver: SimDriver, warm: Warm | None) -> list[Block | None]:
-    """The table of live blocks, with those that are there from the beginning."""
+def warm_up(program: Program, allocator: CachingAllocator, driver: SimDriver, warm: Warm | None) -> list[Block | None]:
+    """The table of live blocks, with those that are there from the beginning.
+
+    Raises OutOfMemoryError when the device is smaller than what is held then.
+    """
     blocks: list[Block | None] = [None] * program.slots
     if warm is not None:
         placed = iter(warm.place(allocator))

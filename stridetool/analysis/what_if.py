@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
-from stridetool.analysis.conditions import UNLIMITED, Conditions
+from stridetool.analysis.conditions import Conditions
+from stridetool.analysis.figures import IS_COMPILED, Figures, Numbers, figures, numbers_of
 from stridetool.analysis.packing import floor_bytes
-from stridetool.analysis.replay import Program, ReplayResult, Warm, replay
+from stridetool.analysis.replay import Program, Warm
 from stridetool.core.memory.blocks import Block
 from stridetool.core.memory.caching import CachingAllocator
 from stridetool.core.memory.recorded import Range
@@ -34,7 +36,7 @@ GRID = (
     "max_split_size_mb:512,roundup_power2_divisions:4",
 )
 PAGE = 2 << 20  # bytes; the resolution of the smallest capacity
-_BISECTIONS = 3_000_000  # events replayed for one smallest capacity at most
+_BISECTED = 30_000_000 if IS_COMPILED else 1_500_000  # events replayed for one smallest capacity at most
 _CLOSE = 1.02  # settings whose peaks differ by less are as good as each other
 _WORTH = 0.97  # of the peak as it is: less gain is no reason to change anything
 
@@ -56,7 +58,7 @@ class WarmStart:
         return [blocks[address] for address in self.order]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Case:
     """A trace under the conditions that it is tried under; `warm` None: from an empty allocator."""
 
@@ -64,74 +66,78 @@ class Case:
     conditions: Conditions
     warm: WarmStart | None = None
     has_start: bool = False
-    bisect: bool = True
+
+    @cached_property
+    def numbers(self) -> Numbers | None:
+        """The trace for the compiled replay, if there is one."""
+        streams = {each.stream for each in self.warm.ranges} if self.warm else ()
+        return numbers_of(self.program, streams) if IS_COMPILED else None
+
+    @cached_property
+    def floor_bytes(self) -> int:
+        """What no allocator can do with less of."""
+        return floor_bytes(self.program)
 
 
 def try_settings(case: Case, settings: Settings) -> tuple[WhatIf, ...]:
     """One row; two for a recording that begins in the middle and ends differently from a warm and a cold start."""
-    cold = _row(case, settings, None, "cold" if case.has_start else "empty")
+    conditions = replace(case.conditions, settings=settings)
+    run = _run(case, conditions)
+    cold = _row(run, settings, "cold" if case.has_start else "empty", smallest_capacity(case, settings, run))
     if case.warm is None:
         return (cold,)
     try:
-        warm = _row(replace(case, bisect=False), settings, case.warm, "warm")
+        warm = _row(_run(case, conditions, case.warm), settings, "warm", None)
     except OutOfMemoryError:
         return (cold,)
     same = (warm.peak_reserved_bytes, warm.ooms) == (cold.peak_reserved_bytes, cold.ooms)
     return (cold,) if same else (cold, warm)
 
 
-def _row(case: Case, settings: Settings, warm: WarmStart | None, start: str) -> WhatIf:
-    result = _run(case, settings, case.conditions.capacity, warm)
+def _row(run: Figures, settings: Settings, start: str, smallest: int | None) -> WhatIf:
     return WhatIf(
         settings=settings.text or str(settings),
         start=start,
-        peak_reserved_bytes=result.peak_reserved_bytes,
-        peak_allocated_bytes=result.peak_allocated_bytes,
-        ooms=len(result.ooms),
-        retries=result.retries,
-        device_calls=result.device_calls,
-        smallest_capacity_bytes=smallest_capacity(case, settings) if case.bisect else None,
-        fits=not result.ooms,
+        peak_reserved_bytes=run.peak_reserved_bytes,
+        peak_allocated_bytes=run.peak_allocated_bytes,
+        ooms=len(run.ooms),
+        retries=run.retries,
+        device_calls=run.device_calls,
+        smallest_capacity_bytes=smallest,
+        fits=not run.ooms,
         cost=tuple(cost_of(settings)),
     )
 
 
-def _run(
-    case: Case, settings: Settings, capacity: int | None, warm: WarmStart | None = None, *, stop: bool = False
-) -> ReplayResult:
-    conditions = case.conditions
-    return replay(
-        case.program,
-        settings=settings,
-        capacity=capacity or UNLIMITED,
-        fraction=conditions.fraction,
-        policy=conditions.policy,
-        address_policy=conditions.address_policy,
-        stream_events=conditions.stream_events,
-        warm=None if warm is None else Warm(warm, warm.rows),
-        stop_at_oom=stop,
-    )
+def _run(case: Case, conditions: Conditions, warm: WarmStart | None = None, *, stop: bool = False) -> Figures:
+    start = None if warm is None else Warm(warm, warm.rows)
+    return figures(case.program, case.numbers, conditions, warm=start, stop_at_oom=stop)
 
 
-def smallest_capacity(case: Case, settings: Settings) -> int | None:
-    """The least capacity, in steps of 2 MiB, under which nothing fails: by bisection between what is asked for at
-    once and what would be reserved without a limit. None when a replay is too long for that, or when nothing helps.
+def smallest_capacity(case: Case, settings: Settings, run: Figures) -> int | None:
+    """The least capacity, in steps of 2 MiB, under which nothing fails; `run` is the outcome under the case's own.
+
+    By bisection between what is asked for at once and what is reserved without a limit, as far as a bounded number
+    of events allows; a capacity at which nothing fails in any case. None when nothing helps.
     """
     if any(event.op == "set_capacity" for event in case.program.events):
         return None
-    free = _run(case, settings, None)
+    collects = settings.garbage_collection_threshold > 0.0
+    free = run
+    if run.ooms or run.retries or collects:
+        free = _run(case, replace(case.conditions, settings=settings, capacity=None))
     if free.ooms:
         return None
-    low, high = floor_bytes(case.program) // PAGE, -(-free.peak_reserved_bytes // PAGE)
+    low, high = case.floor_bytes // PAGE, -(-free.peak_reserved_bytes // PAGE)
     fraction = min(case.conditions.fraction, settings.per_process_memory_fraction)
     high = int(high / fraction) + 2
-    budget = _BISECTIONS
-    while low < high:
+    budget = _BISECTED
+    while low < high and budget > 0:
         middle = (low + high) // 2
-        budget -= len(case.program.rows)
-        if budget < 0:
-            return high * PAGE
-        if _run(case, settings, max(middle, 1) * PAGE, stop=True).ooms:
+        tight = replace(case.conditions, settings=settings, capacity=max(middle, 1) * PAGE)
+        ooms = _run(case, tight, stop=True).ooms
+        budget -= ooms[-1] if ooms else len(case.program.rows)
+        if ooms:
             low = middle + 1
         else:
             high = middle
@@ -210,5 +216,4 @@ def parsed(texts: Iterable[str]) -> list[Settings]:
 
 def failures_when_repaired(case: Case) -> int:
     """How many requests fail under the same settings with torch's known faults repaired."""
-    repaired = replace(case, conditions=replace(case.conditions, policy="fixed"))
-    return len(_run(repaired, case.conditions.settings, case.conditions.capacity).ooms)
+    return len(_run(case, replace(case.conditions, policy="fixed")).ooms)

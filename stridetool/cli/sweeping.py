@@ -5,7 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
 
 import msgspec
 
@@ -16,7 +16,7 @@ from stridetool.core.memory.settings import Settings
 from stridetool.report.alloc import DeviceReport, WhatIf
 
 _ALONE = 150_000  # events times settings below which starting processes costs more than it saves
-_case: Case | None = None  # what a worker process tries, set when it starts
+_case: Case | None = None  # what a worker tries, set when it starts
 
 
 def tried(report: DeviceReport, case: Case, texts: Sequence[str], sweep: bool, expandable: bool) -> DeviceReport:
@@ -52,11 +52,18 @@ def _each(case: Case, wanted: Sequence[Settings]) -> Iterator[tuple[WhatIf, ...]
     if workers < 2 or len(case.program.rows) * len(wanted) < _ALONE:
         yield from (try_settings(case, settings) for settings in wanted)
         return
+    with _workers(workers, case) as pool:
+        yield from pool.map(_try, wanted)
+
+
+def _workers(count: int, case: Case) -> Executor:
+    """Threads for the compiled replay, which shares everything, else processes."""
+    if case.numbers is not None:
+        return ThreadPoolExecutor(count, initializer=_start, initargs=(case,))
     # Forked workers inherit the trace; others are sent it once each.
     method = "fork" if "fork" in multiprocessing.get_all_start_methods() else None
     context = multiprocessing.get_context(method)
-    with ProcessPoolExecutor(workers, mp_context=context, initializer=_start, initargs=(case,)) as pool:
-        yield from pool.map(_try, wanted)
+    return ProcessPoolExecutor(count, mp_context=context, initializer=_start, initargs=(case,))
 
 
 def _start(case: Case) -> None:

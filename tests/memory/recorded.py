@@ -63,12 +63,12 @@ class Columns:
         for name, attribute in COUNTERS.items():
             self.columns[name].append(getattr(allocator, attribute))
 
-    def first_difference(self, case):
-        """(column, chunk) of the first digest that differs, or None."""
+    def first_difference(self, case, names=None):
+        """(column, chunk) of the first digest that differs, of these columns or all, or None."""
         chunk = case["chunk"]
-        for name, digests in case["columns"].items():
+        for name in names or case["columns"]:
             column = self.columns[name]
-            for i, digest in enumerate(digests):
+            for i, digest in enumerate(case["columns"][name]):
                 text = json.dumps(column[i * chunk : (i + 1) * chunk])
                 if hashlib.sha256(text.encode()).hexdigest()[:8] != digest:
                     return name, i

@@ -415,6 +415,14 @@ def test_pages_are_bounded():
         replay([Event("alloc", 1, 1 << 59)], capacity=1 << 61, settings=settings)
 
 
+def test_a_device_that_grew_beyond_its_ranges():
+    """A range is 9/8 of the device as it was: what does not fit is out of memory, and the rest goes on."""
+    events = [Event("set_capacity", nbytes=400 * MIB), Event("alloc", 1, 200 * MIB), Event("alloc", 2, 20 * MIB)]
+    result = replay(events, capacity=100 * MIB, settings=Settings.parse("expandable_segments:True"))
+    assert result.ooms == (1,)
+    assert result.allocator.allocated_bytes == 20 * MIB
+
+
 def test_empty_allocations_are_null():
     seen = []
     result = replay(

@@ -116,6 +116,16 @@ class SimDriver:
         """Other processes took or gave back memory: from now on the device is this large."""
         self.capacity = nbytes
 
+    @property
+    def frontier(self) -> tuple[int, int]:
+        """The addresses behind everything that was allocated or reserved so far."""
+        return self._next_malloc, self._next_virtual
+
+    @property
+    def mapped_pages(self) -> int:
+        """Handles of physical memory that are held."""
+        return len(self._handles)
+
     def _round(self, nbytes: int) -> int:
         return -(-nbytes // self.granularity) * self.granularity
 

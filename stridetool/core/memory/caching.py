@@ -1,7 +1,9 @@
 """The one caching allocator: torch 2.14's algorithm over any driver, so that a GPU, a simulated device and every
-what-if replay run the same code.
+replay run the same code.
 
-What it does with blocks is in `heap.py`; here is what a program or a replay calls.
+What it does with blocks is in `heap.py`; here is what a program or a replay calls. Where there is a C compiler,
+`csrc/` has the same rules once more for the sweeps of settings: a change here is a change there, and the tests hold
+both to the same recordings and to each other.
 
 Faults of torch 2.14 that are reproduced, and repaired by `policy="fixed"`:
 

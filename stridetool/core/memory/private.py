@@ -18,16 +18,19 @@ if TYPE_CHECKING:
 NAMED = 1 << 32  # beyond the numbers that torch gives
 
 
+def given_identity(pool: object) -> tuple[int, int] | None:
+    """The pair of ids that a pair or a number stands for; None for any other name."""
+    if isinstance(pool, (tuple, list)) and len(pool) == 2:
+        return int(pool[0]), int(pool[1])
+    return (0, pool) if isinstance(pool, int) else None
+
+
 def identity_of(heap: Heap, pool: object) -> tuple[int, int]:
     """Torch's pair of ids: (0, n) for a pool of a user, (n, 0) for one of a graph capture.
 
     A pair or a number stands for itself; other names are numbered from NAMED on in the order of their creation.
     """
-    if isinstance(pool, (tuple, list)) and len(pool) == 2:
-        return int(pool[0]), int(pool[1])
-    if isinstance(pool, int):
-        return 0, pool
-    return 0, heap.pool_names.setdefault(pool, NAMED + len(heap.pool_names))
+    return given_identity(pool) or (0, heap.pool_names.setdefault(pool, NAMED + len(heap.pool_names)))
 
 
 def create(heap: Heap, pool: object, *, use_on_oom: bool, no_split: bool) -> None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @lru_cache(maxsize=1024)
-def _place(stream: int) -> int:
+def polling_place(stream: int) -> int:
     """Where torch's hash table of queues keeps a stream, and so when it polls it.
 
     ska::flat_hash_map goes by the top bits of the hash times 2^64 / golden ratio; the hash of the k-th stream
@@ -52,7 +52,7 @@ def check_done(heap: Heap, block: Block) -> None:
 def process_events(heap: Heap) -> None:
     """Poll each stream up to its first event that is not finished."""
     query = heap.driver.query_event
-    for stream in sorted(heap.queues, key=_place):
+    for stream in sorted(heap.queues, key=polling_place):
         queue = heap.queues[stream]
         while queue and query(queue[0][0]):
             _finish(heap, queue.popleft()[1])
@@ -63,7 +63,7 @@ def process_events(heap: Heap) -> None:
 def synchronize(heap: Heap, owner: PrivatePool | None = None) -> None:
     """Wait for every event (of the blocks of `owner`, if given), so that the freed blocks are in their pools."""
     heap.statistics.num_sync_all_streams += 1
-    for stream in sorted(heap.queues, key=_place):
+    for stream in sorted(heap.queues, key=polling_place):
         queue = heap.queues[stream]
         kept = deque(entry for entry in queue if owner is not None and entry[1].segment.pool.owner is not owner)
         for event, block in queue:

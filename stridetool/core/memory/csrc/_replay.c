@@ -1,0 +1,314 @@
+/* stridetool.core.memory._replay: allocation traces through the caching allocator, without an object per block.
+ *
+ * A sweep of settings replays the same trace hundreds of times and asks for five numbers. The headers are their
+ * Python namesakes rule for rule, and tests hold both to the same recordings; whatever is out of the ordinary (a
+ * trace that makes no sense, too many pages) ends the replay here and is left to the Python path. */
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include "heap.h"
+
+enum { OP_ALLOC, OP_FREE, OP_NULL, OP_HUGE, OP_RECORD_STREAM, OP_EMPTY_CACHE, OP_EVENT_COMPLETE, OP_SYNC, OP_SET_CAPACITY,
+       OP_SET_FRACTION, OP_RESET_PEAK, OP_POOL_CREATE, OP_POOL_BEGIN, OP_POOL_END, OP_POOL_DESTROY };
+
+typedef struct { /* an event: numbers instead of ids, and of streams and pools their place among them */
+    int64_t code, slot, nbytes, stream;
+} Row;
+
+typedef struct {
+    const Row *rows;
+    size_t first, count, slots;
+    const int64_t *state, *state_end; /* memory that is held at the beginning */
+    int stops, manual; /* at the first failure; events end when told */
+    double fraction;
+    Block **blocks;       /* by slot */
+    int64_t *addresses;   /* by event, or NULL; -1 for a failure, 0 for everything that is no allocation */
+    int64_t *failures;
+    size_t failure_count, failure_room;
+} Job;
+
+static void fail(Heap *h, Job *job, size_t index) {
+    job->failures = with_room(h, job->failures, job->failure_count, &job->failure_room, sizeof *job->failures);
+    job->failures[job->failure_count++] = (int64_t)index;
+    if (job->addresses) job->addresses[index] = -1;
+}
+
+static void other(Heap *h, const Job *job, const Row *row) {
+    double fraction;
+    switch (row->code) {
+    case OP_EMPTY_CACHE: release_cached(h); break;
+    case OP_EVENT_COMPLETE:
+        if (!job->manual) break;
+        if (row->slot) device_synchronize(&h->device);
+        else h->device.finished[row->stream] = h->device.serial;
+        break;
+    case OP_SYNC: device_synchronize(&h->device); break;
+    case OP_SET_CAPACITY: h->device.capacity = row->nbytes; break;
+    case OP_SET_FRACTION:
+        memcpy(&fraction, &row->nbytes, sizeof fraction);
+        set_fraction(h, fraction);
+        break;
+    case OP_RESET_PEAK:
+        h->peak_allocated = h->allocated;
+        h->peak_reserved = h->reserved;
+        break;
+    case OP_POOL_CREATE: pool_create(h, (int)row->slot); break;
+    case OP_POOL_BEGIN: pool_begin(h, (int)row->slot); break;
+    case OP_POOL_END: pool_end(h, (int)row->slot); break;
+    case OP_POOL_DESTROY: pool_destroy(h, (int)row->slot); break;
+    default: leave(h);
+    }
+}
+
+static int64_t next(Heap *h, Job *job, int64_t low, int64_t high) {
+    if (job->state == job->state_end || *job->state < low || *job->state >= high) leave(h);
+    return *job->state++;
+}
+
+static void load_block(Heap *h, Job *job, Segment *segment, Block **last) {
+    int64_t address = next(h, job, 0, NO_LIMIT), size = next(h, job, 1, NO_LIMIT);
+    int state = (int)next(h, job, FREE, UNMAPPED + 1);
+    int64_t slot = next(h, job, -1, (int64_t)job->slots);
+    Block *block = *last = new_block(h, address, size, state, segment, *last, NULL);
+    if (state == FREE) put(h, block);
+    if (state == UNMAPPED) put_unmapped(h, block);
+    if (slot >= 0) job->blocks[slot] = block;
+}
+
+static void load_segment(Heap *h, Job *job) {
+    int64_t number = next(h, job, -1, h->owner_count);
+    if (number >= 0 && !h->owners[number].exists) leave(h);
+    int is_small = (int)next(h, job, 0, 2);
+    Pool *pool = is_small ? &h->small : &h->large;
+    if (number >= 0) pool = is_small ? &h->owners[number].small : &h->owners[number].large;
+    int stream = (int)next(h, job, 0, h->allocating_streams);
+    int64_t address = next(h, job, 0, NO_LIMIT), size = next(h, job, 1, NO_LIMIT), counter = next(h, job, 0, NO_LIMIT);
+    Segment *segment = add_segment(h, pool, stream, address, size, next(h, job, 0, NO_LIMIT));
+    segment->counter = counter;
+    h->special |= segment->page > 0;
+    Block *last = NULL;
+    for (int64_t blocks = next(h, job, 1, NO_LIMIT); blocks > 0; blocks--) load_block(h, job, segment, &last);
+}
+
+/* The memory that is there at the beginning, in the order of figures._state_of. */
+static void load(Heap *h, Job *job) {
+    if (job->state == job->state_end) return;
+    int64_t *numbers[] = {&h->allocated, &h->peak_allocated, &h->reserved, &h->peak_reserved, &h->retries, &h->device_calls,
+                          &h->device.used, &h->device.next_malloc, &h->device.next_virtual, &h->device.pages};
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) *numbers[i] = next(h, job, 0, NO_LIMIT);
+    for (int64_t owners = next(h, job, 0, NO_LIMIT); owners > 0; owners--) {
+        int number = (int)next(h, job, 0, h->owner_count);
+        pool_create(h, number);
+        h->owners[number].use_count = next(h, job, 0, NO_LIMIT);
+    }
+    int64_t made = next(h, job, 0, NO_LIMIT);
+    for (int64_t segments = next(h, job, 0, NO_LIMIT); segments > 0; segments--) load_segment(h, job);
+    h->segments_made = made;
+}
+
+/* Whether the trace could be replayed. */
+static int replay(Heap *h, Job *job) {
+    if (setjmp(h->stop)) return 0;
+    open_pool(h, &h->small, 1, NULL);
+    open_pool(h, &h->large, 0, NULL);
+    h->total = h->device.capacity;
+    set_fraction(h, job->fraction);
+    load(h, job);
+    for (size_t index = job->first; index < job->count; index++) {
+        const Row *row = &job->rows[index];
+        if (row->code == OP_FREE) {
+            if (job->blocks[row->slot]) heap_free(h, job->blocks[row->slot]);
+            job->blocks[row->slot] = NULL;
+        } else if (row->code == OP_ALLOC) {
+            Block *block = heap_malloc(h, row->nbytes, (int)row->stream);
+            job->blocks[row->slot] = block;
+            if (block == NULL) {
+                fail(h, job, index);
+                if (job->stops) break;
+            } else if (job->addresses) {
+                job->addresses[index] = block->address;
+            }
+        } else if (row->code == OP_RECORD_STREAM) {
+            if (job->blocks[row->slot]) record_stream(h, job->blocks[row->slot], (int)row->stream);
+        } else if (row->code == OP_HUGE) {
+            fail(h, job, index);
+        } else if (row->code != OP_NULL) {
+            other(h, job, row);
+        }
+    }
+    return 1;
+}
+
+/* --- host memory ------------------------------------------------------------------------------------------------------- */
+
+static void close_pool(const Heap *h, Pool *pool) {
+    for (int stream = 0; stream < h->allocating_streams; stream++) {
+        if (pool->free) free(pool->free[stream].at);
+        if (pool->unmapped) free(pool->unmapped[stream].at);
+    }
+    free(pool->free);
+    free(pool->unmapped);
+}
+
+static int open_heap(Heap *h, Job *job) {
+    size_t streams = (size_t)h->streams, owners = (size_t)h->owner_count;
+    h->device.next_malloc = MALLOC_BASE;
+    h->device.next_virtual = VIRTUAL_BASE;
+    h->device.finished = calloc(streams + 1, sizeof(int64_t));
+    h->queues = calloc(streams + 1, sizeof(Queue));
+    h->busy = calloc(streams + 1, sizeof(int));
+    h->owners = calloc(owners + 1, sizeof(Owner));
+    h->alive = calloc(owners + 1, sizeof(int));
+    job->blocks = calloc(job->slots + 1, sizeof(Block *));
+    return h->device.finished && h->queues && h->busy && h->owners && h->alive && job->blocks;
+}
+
+static void close_heap(Heap *h, Job *job) {
+    for (int stream = 0; h->queues && stream < h->streams; stream++) free(h->queues[stream].at);
+    for (int number = 0; h->owners && number < h->owner_count; number++) {
+        close_pool(h, &h->owners[number].small);
+        close_pool(h, &h->owners[number].large);
+    }
+    close_pool(h, &h->small);
+    close_pool(h, &h->large);
+    while (h->chunks) {
+        Chunk *chunk = h->chunks;
+        h->chunks = chunk->next;
+        free(chunk);
+    }
+    free(h->device.finished);
+    free(h->device.gaps);
+    free(h->queues);
+    free(h->busy);
+    free(h->owners);
+    free(h->alive);
+    free(h->active);
+    free(h->scratch);
+    free(job->blocks);
+}
+
+/* --- Python ------------------------------------------------------------------------------------------------------------ */
+
+/* Whether every row points at what there is: the loop looks no number up twice. */
+static int is_sound(const Heap *h, const Job *job) {
+    for (size_t i = 0; i < job->count; i++) {
+        const Row *row = &job->rows[i];
+        int names_slot = row->code <= OP_RECORD_STREAM, names_pool = row->code >= OP_POOL_CREATE;
+        int64_t streams = row->code == OP_ALLOC ? h->allocating_streams : h->streams;
+        if (row->code < 0 || row->code > OP_POOL_DESTROY || row->stream < 0 || row->slot < 0 || row->nbytes < 0) return 0;
+        if (names_slot && row->slot >= (int64_t)job->slots) return 0;
+        if (names_pool && row->slot >= h->owner_count) return 0;
+        if (row->code == OP_ALLOC && (row->nbytes == 0 || row->nbytes >= (int64_t)1 << 60)) return 0;
+        if ((row->code == OP_ALLOC || row->code == OP_RECORD_STREAM) && row->stream >= streams) return 0;
+        if (row->code == OP_EVENT_COMPLETE && !row->slot && row->stream >= streams) return 0;
+    }
+    return 1;
+}
+
+static PyObject *failures_of(const Job *job) {
+    PyObject *failures = PyTuple_New((Py_ssize_t)job->failure_count);
+    for (size_t i = 0; failures && i < job->failure_count; i++) {
+        PyObject *index = PyLong_FromLongLong(job->failures[i]);
+        if (index == NULL || PyTuple_SetItem(failures, (Py_ssize_t)i, index) < 0) {
+            Py_DECREF(failures);
+            return NULL;
+        }
+    }
+    return failures;
+}
+
+static PyObject *result_of(const Heap *h, const Job *job) {
+    PyObject *failures = failures_of(job);
+    if (failures == NULL) return NULL;
+    return Py_BuildValue("(NLLLL)", failures, (long long)h->peak_reserved, (long long)h->peak_allocated, (long long)h->retries,
+                         (long long)h->device_calls);
+}
+
+static PyObject *run_job(Heap *h, Job *job, const Py_buffer *places) {
+    if (places->len != h->streams * (Py_ssize_t)sizeof(int64_t) || h->allocating_streams > h->streams || !is_sound(h, job)) {
+        PyErr_SetString(PyExc_ValueError, "rows name slots, streams or pools that do not exist");
+        return NULL;
+    }
+    int done;
+    Py_BEGIN_ALLOW_THREADS
+    done = open_heap(h, job) && replay(h, job);
+    Py_END_ALLOW_THREADS
+    PyObject *result = done ? result_of(h, job) : Py_NewRef(Py_None);
+    Py_BEGIN_ALLOW_THREADS
+    close_heap(h, job);
+    Py_END_ALLOW_THREADS
+    free(job->failures);
+    return result;
+}
+
+PyDoc_STRVAR(run_doc,
+"run(rows, places, slots, allocating_streams, pools, …) -> (failures, peak_reserved, peak_allocated, retries, calls)\n\n"
+"Replay `rows`, int64 quadruples (code, slot, nbytes, stream), from `first` on. None: the Python path is to judge.");
+
+static PyObject *run(PyObject *Py_UNUSED(self), PyObject *args, PyObject *kwargs) {
+    static char *names[] = {"rows", "places", "slots", "allocating_streams", "pools", "capacity", "fraction", "queries",
+                            "first_fit", "stops", "counts_segments", "repaired", "max_split", "large_segment",
+                            "non_split_rounding", "gc_threshold", "expandable", "throws", "divisions", "first", "state",
+                            "addresses", NULL};
+    Heap heap = {0};
+    Job job = {0};
+    Py_buffer rows, places, state, addresses = {0};
+    long long capacity, queries, max_split, large_segment, non_split_rounding;
+    PyObject *divisions, *into = Py_None, *result = NULL;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "y*y*niiLdLppppLLLdppO!ny*O:run", names, &rows, &places, &job.slots,
+                                     &heap.allocating_streams, &heap.owner_count, &capacity, &job.fraction, &queries,
+                                     &heap.device.first_fit, &job.stops, &heap.counts_segments, &heap.repaired, &max_split,
+                                     &large_segment, &non_split_rounding, &heap.gc_threshold, &heap.expandable, &heap.throws,
+                                     &PyTuple_Type, &divisions, &job.first, &state, &into))
+        return NULL;
+    heap.streams = (int)(places.len / (Py_ssize_t)sizeof(int64_t));
+    heap.place = places.buf;
+    heap.device.capacity = capacity;
+    heap.device.queries = queries;
+    heap.max_split = max_split;
+    heap.large_segment = large_segment;
+    heap.non_split_rounding = non_split_rounding;
+    heap.special = heap.expandable || max_split != NO_LIMIT;
+    job.manual = queries == ON_DEMAND;
+    job.rows = rows.buf;
+    job.count = (size_t)rows.len / sizeof(Row);
+    job.state = state.buf;
+    job.state_end = job.state + (size_t)state.len / sizeof(int64_t);
+    for (Py_ssize_t i = 0; i < 16 && i < PyTuple_Size(divisions); i++) {
+        heap.divisions[i] = PyLong_AsLongLong(PyTuple_GetItem(divisions, i));
+        heap.divides |= heap.divisions[i] > 1;
+    }
+    if (!PyErr_Occurred() && (into == Py_None || PyObject_GetBuffer(into, &addresses, PyBUF_WRITABLE) == 0)) {
+        job.addresses = addresses.buf;
+        if (job.addresses && (size_t)addresses.len < job.count * sizeof(int64_t))
+            PyErr_SetString(PyExc_ValueError, "addresses needs an int64 for each row");
+        else result = run_job(&heap, &job, &places);
+        if (job.addresses) PyBuffer_Release(&addresses);
+    }
+    PyBuffer_Release(&state);
+    PyBuffer_Release(&places);
+    PyBuffer_Release(&rows);
+    return result;
+}
+
+static PyMethodDef methods[] = {
+    {"run", (PyCFunction)(void (*)(void))run, METH_VARARGS | METH_KEYWORDS, run_doc},
+    {NULL, NULL, 0, NULL},
+};
+
+static int exec_module(PyObject *module) {
+    (void)module;
+    return 0;
+}
+
+static PyModuleDef_Slot slots[] = {{Py_mod_exec, exec_module}, {0, NULL}};
+
+static PyModuleDef module = {
+    .m_base = PyModuleDef_HEAD_INIT,
+    .m_name = "stridetool.core.memory._replay",
+    .m_doc = "Allocation traces through the caching allocator, without an object per block.",
+    .m_methods = methods,
+    .m_slots = slots,
+};
+
+PyMODINIT_FUNC PyInit__replay(void) { return PyModuleDef_Init(&module); }

@@ -1,0 +1,245 @@
+"""The compiled replay against the recordings of torch 2.14.1, and against the Python replay on random programs."""
+
+import functools
+from array import array
+from pathlib import Path
+
+import hypothesis.strategies as st
+import pytest
+import recorded
+from hypothesis import given
+from hypothesis import settings as hypothesis_settings
+
+from stridetool.analysis.conditions import Conditions
+from stridetool.analysis.figures import figures, numbers_of
+from stridetool.analysis.recording_report import recording_reports
+from stridetool.analysis.replay import ALLOC, HUGE, NULL, Warm, compile_events, replay
+from stridetool.core.memory.events import Event
+from stridetool.core.memory.recorded import History
+from stridetool.core.memory.settings import Settings
+from stridetool.errors import InputError
+from stridetool.report.inspect import Source
+from stridetool.sources.allocations import read_allocations
+
+compiled = pytest.importorskip("stridetool.core.memory._replay", reason="installed without a compiler")
+
+CASES = {case["case"]: case for case in recorded.load("cases.json.xz")}
+MODELS = {case["case"]: case for case in recorded.load("models/resnet50_amp.json.xz")}
+SNAPSHOTS = Path(__file__).parent.parent / "data" / "snapshots"
+MIB = 1 << 20
+
+
+@pytest.fixture(autouse=True)
+def _no_way_back(monkeypatch):
+    """Only what the compiled replay itself found counts here."""
+    monkeypatch.setattr("stridetool.analysis.figures.replay", None)
+
+
+@functools.cache
+def program(name):
+    found = compile_events(recorded.trace(name))
+    return found, numbers_of(found)
+
+
+def conditions_of(case):
+    return Conditions(**recorded.options(case))
+
+
+def ends_as_recorded(found, case):
+    stats = case["memory_stats"]
+    assert len(found.ooms) == stats["num_ooms"] + stats["num_oom_rejections"]
+    assert found.peak_reserved_bytes == stats["reserved_bytes.all.peak"]
+    assert found.peak_allocated_bytes == stats["allocated_bytes.all.peak"]
+    assert found.retries == stats["num_alloc_retries"]
+    assert found.device_calls == stats["num_device_alloc"] + stats["num_device_free"]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_case(name):
+    case = CASES[name]
+    trace, numbers = program(f"traces/{case['trace']}")
+    addresses = array("q", bytes(8 * len(trace.rows)))
+    found = figures(trace, numbers, conditions_of(case), addresses=addresses)
+    assert list(found.ooms) == case["ooms"]
+    ends_as_recorded(found, case)
+    columns = recorded.Columns()
+    for address, row in zip(addresses, trace.rows, strict=True):
+        if row[0] in (ALLOC, NULL, HUGE):
+            columns.columns["addr"].append(-1 if address == -1 else recorded.offset(address or None))
+    assert columns.first_difference(case, ("addr",)) is None
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_model(name):
+    ends_as_recorded(figures(*program("models/resnet50_amp"), conditions_of(MODELS[name])), MODELS[name])
+
+
+SIZES = st.one_of(
+    st.integers(0, 4096),
+    st.integers(1, 3 * MIB),
+    st.integers(MIB - 600, MIB + 600),
+    st.integers(1, 60 * MIB),
+    st.sampled_from([512, MIB, 10 * MIB, 20 * MIB, 21 * MIB, 200 * MIB, 1 << 61]),
+)
+STREAMS = st.sampled_from([0, 1, 2, 7, (1 << 64) - 5])
+ACTIONS = st.one_of(
+    st.tuples(st.just("alloc"), SIZES, STREAMS),
+    st.tuples(st.just("alloc"), SIZES, STREAMS),
+    st.tuples(st.just("free"), st.integers(0, 99)),
+    st.tuples(st.just("free"), st.integers(0, 99)),
+    st.tuples(st.just("record_stream"), st.integers(0, 99), STREAMS),
+    st.tuples(st.sampled_from(["empty_cache", "sync", "reset_peak", "event_complete"])),
+    st.tuples(st.just("event_complete"), STREAMS),
+    st.tuples(st.just("set_capacity"), st.integers(20, 200)),
+    st.tuples(st.just("set_fraction"), st.sampled_from([0.0, 0.3, 0.75, 1.0])),
+    st.tuples(st.sampled_from(["create", "begin", "end", "destroy"]), st.sampled_from([3, (0, 3), (1, 0), "named"])),
+)
+TEXTS = st.fixed_dictionaries(
+    {},
+    optional={
+        "expandable_segments": st.booleans(),
+        "max_split_size_mb": st.sampled_from([21, 24, 32]),
+        "max_non_split_rounding_mb": st.sampled_from([21, 64]),
+        "garbage_collection_threshold": st.sampled_from([0.3, 0.8]),
+        "per_process_memory_fraction": st.sampled_from([0.6, 0.9]),
+        "throw_on_cudamalloc_oom": st.booleans(),
+        "roundup_power2_divisions": st.sampled_from([1, 4, 16, "[1:4,4:2,>:8]"]),
+        "large_segment_size_mb": st.sampled_from([12, 20]),
+    },
+).map(lambda chosen: ",".join(f"{key}:{value}" for key, value in chosen.items()))
+
+
+def sound(actions):
+    """Events of these actions: what is freed or used is live, and pools are used as they can be."""
+    live, users, begun, count = [], {}, [], 0
+    for action, *values in actions:
+        if action == "alloc":
+            live.append(count)
+            yield Event("alloc", count, *values)
+            count += 1
+        elif action == "free" and live:
+            yield Event("free", live.pop(values[0] % len(live)))
+        elif action == "record_stream" and live:
+            yield Event("record_stream", live[values[0] % len(live)], stream=values[1])
+        elif action == "event_complete":
+            yield Event(action, stream=values[0] if values else None)
+        elif action == "set_capacity":
+            yield Event(action, nbytes=values[0] * MIB)
+        elif action == "set_fraction":
+            yield Event(action, fraction=values[0])
+        elif action in ("create", "begin", "end", "destroy"):
+            name = values[0]
+            pool = (0, 3) if name == 3 else name
+            if action == "create":
+                users[pool] = users.get(pool, 0) + 1
+            elif action == "begin" and users.get(pool):
+                begun.append(pool)
+            elif action == "end" and pool in begun:
+                begun.remove(pool)
+            elif action == "destroy" and users.get(pool) and pool not in begun:
+                users[pool] -= 1
+            else:
+                continue
+            yield Event(f"pool_{action}", name)
+        elif action in ("empty_cache", "sync", "reset_peak"):
+            yield Event(action)
+
+
+def in_python(trace, conditions, warm=None):
+    """The same by the Python replay."""
+    addresses = [0] * len(trace.rows)
+
+    def note(index, event, address, oom, allocator):
+        addresses[index] = -1 if oom and event.op == "alloc" else address or 0
+
+    found = replay(
+        trace,
+        settings=conditions.settings,
+        capacity=conditions.capacity,
+        fraction=conditions.fraction,
+        policy=conditions.policy,
+        address_policy=conditions.address_policy,
+        stream_events=conditions.stream_events,
+        on_event=note,
+        warm=warm,
+    )
+    return addresses, (
+        found.ooms,
+        found.peak_reserved_bytes,
+        found.peak_allocated_bytes,
+        found.retries,
+        found.device_calls,
+    )
+
+
+def alike(trace, conditions, warm=None, streams=()):
+    addresses = array("q", bytes(8 * len(trace.rows)))
+    own = figures(trace, numbers_of(trace, streams), conditions, warm=warm, addresses=addresses)
+    assert (list(addresses), tuple(own)) == in_python(trace, conditions, warm)
+
+
+@given(
+    actions=st.lists(ACTIONS, max_size=150),
+    text=TEXTS,
+    capacity=st.sampled_from([40, 100, 160, 400]),
+    fraction=st.sampled_from([1.0, 0.7]),
+    policy=st.sampled_from(["2.14", "2.11", "fixed"]),
+    address_policy=st.sampled_from(["bump", "firstfit"]),
+    events=st.sampled_from(["auto", "manual", 2]),
+)
+@hypothesis_settings(max_examples=150, deadline=None)
+def test_random_programs(actions, text, capacity, fraction, policy, address_policy, events):
+    conditions = Conditions(
+        Settings.parse(text), capacity * MIB, fraction, policy, address_policy, stream_events=events
+    )
+    alike(compile_events(sound(actions)), conditions)
+
+
+WARM = (
+    "gpt_ring_500.pickle.gz",
+    "streams_pending.pickle",
+    "mempool.pickle.gz",
+    "gpt_expandable.pickle.gz",
+    "cuda_graph.pickle.gz",
+)
+
+
+@pytest.mark.parametrize("text", ["", "expandable_segments:True", "max_split_size_mb:64", "roundup_power2_divisions:4"])
+@pytest.mark.parametrize("name", WARM)
+def test_memory_that_was_there_before(name, text):
+    """The second half of a recording, as a ring buffer keeps it, begins with what was live then."""
+    whole = read_allocations(SNAPSHOTS / name)[1]
+    device = whole.devices[0]
+    history = History(*(column[len(column) // 2 :] for column in device.history))
+    recording = whole._replace(devices=(device._replace(history=history),))
+    found = recording_reports(Source("snapshot", name), recording, Conditions(), ())
+    assert any(each.warm is not None for each in found)
+    for each in found:
+        if each.warm is not None:
+            conditions = Conditions(Settings.parse(text), 2 << 30, stream_events="manual")
+            streams = {held.stream for held in each.warm.ranges}
+            alike(each.program, conditions, Warm(each.warm, each.warm.rows), streams)
+
+
+def test_stops_at_the_first_failure():
+    trace = compile_events([Event("alloc", 1, 30 * MIB), Event("alloc", 2, 30 * MIB), Event("alloc", 3, 300 * MIB)])
+    conditions = Conditions(capacity=40 * MIB)
+    assert figures(trace, numbers_of(trace), conditions).ooms == (1, 2)
+    assert figures(trace, numbers_of(trace), conditions, stop_at_oom=True).ooms == (1,)
+
+
+def test_what_makes_no_sense_is_left_to_the_python_replay(monkeypatch):
+    trace = compile_events([Event("pool_begin", 1)])
+    monkeypatch.setattr("stridetool.analysis.figures.replay", replay)
+    with pytest.raises(InputError, match="memory pool 1 does not exist"):
+        figures(trace, numbers_of(trace), Conditions(capacity=40 * MIB))
+
+
+@pytest.mark.parametrize(
+    "row", [(0, 1, 512, 0), (0, 0, 512, 1), (0, 0, 0, 0), (4, 0, 0, 9), (99, 0, 0, 0), (1, -1, 0, 0)]
+)
+def test_rows_that_point_nowhere_are_refused(row):
+    trace = compile_events([Event("alloc", 1, 512)])
+    numbers = numbers_of(trace)._replace(rows=array("q", row))
+    with pytest.raises(ValueError, match="do not exist"):
+        figures(trace, numbers, Conditions(capacity=40 * MIB))
