@@ -45,6 +45,7 @@ _SMALL = rb"(?:K.|M..|J....)"
 _SMALLS = _SMALL + b"(?:%b%b)?" % (_SMALL, literal(CODES["TUPLE2"]))  # one, or a pair of them
 # A key that was met before, and a value: one that was met before, an address or a time, a small number or a pair.
 _FIELD = rb"(?:j....|h.)(?:j....|h.|\x8a\x07.{7}|\x8a\x06.{6}|%b)" % _SMALLS
+_FRAMES = 8  # of a stack that are matched at a time
 _BYTES_PER_CONTAINER = 8
 _FREE_CONTAINERS = 1 << 20
 _BYTES_PER_MEMO_ENTRY = 3  # the shortest way to put a new memo entry: a value of one byte, and BINPUT
@@ -110,6 +111,8 @@ def _pattern(memo_width: int, memo_top: int) -> re.Pattern[bytes]:
     alternatives = [
         # An entry of a trace as one piece: each turn of the outer repetition costs as much as several opcodes.
         rb"}(?:\x94|q.|%b)\((?:%b)*+u?+" % (put, _FIELD),
+        # And a stack: a list of frames that were met before.
+        rb"\](?:\x94|q.|%b)\((?:%b)*+(?:j....|h.)*+e?+" % (put, b"j...." * _FRAMES),
         b"h.",  # a literal is met faster than a set: BINGET, LONG_BINGET
         b"j....",
         b"[%b]" % _of_width(0),
