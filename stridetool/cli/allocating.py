@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, nullcontext
-from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -14,16 +13,15 @@ from stridetool.analysis.alloc_findings import outliers, repaired_finding, repor
 from stridetool.analysis.conditions import Conditions
 from stridetool.cli.allocation_films import PICTURES, Filmed, filmed_parts, shown
 from stridetool.cli.allocation_parts import Part, parts_of
-from stridetool.cli.allocation_request import Request, conditions_of, sweep_command
+from stridetool.cli.allocation_request import Request, conditions_of
 from stridetool.cli.allocation_targets import AllocationTarget, Named, named_targets
+from stridetool.cli.allocation_tries import tried_part
 from stridetool.cli.output import Output, say_error, terminal_width
 from stridetool.cli.progress import announced
 from stridetool.errors import InputError, ProgramError, UsageError
 from stridetool.report.alloc import AllocReport, DeviceReport, DevicesReport, MessageReport
 from stridetool.report.documents import to_json
 from stridetool.report.envelope import Envelope, Finding, envelope
-
-_LONG = 50_000  # events times settings that take more than about a second
 
 Refused = tuple[str, InputError | ProgramError]  # the name of a target that gives no report, and why
 
@@ -66,15 +64,15 @@ def _gathered(
                 raise
             refused.append((one.name, _naming(one.name, error)))
             continue
-        filmed += [(_tried(part, request, quiet), film) for part, film in found]
+        filmed += [(tried_part(part, request, quiet), film) for part, film in found]
     return filmed, refused
 
 
 def _parts(one: Named, request: Request, conditions: Conditions, films: bool, quiet: bool) -> list[Filmed]:
-    with announced(f"reading {one.name}", quiet=quiet):
+    with announced(f"reading {one}", quiet=quiet):
         target = one.open()
     # A script is left alone: beside one that forks or counts its threads nothing may run.
-    replaying = nullcontext() if target.script is not None else announced(f"replaying {one.name}", quiet=quiet)
+    replaying = nullcontext() if target.script is not None else announced(f"replaying {one}", quiet=quiet)
     with replaying:
         if films:
             return list(filmed_parts(target, request, conditions))
@@ -86,28 +84,6 @@ def _naming(name: str, error: InputError | ProgramError) -> InputError | Program
     if name in error.message or name == "-":
         return error
     return type(error)(f"cannot report on {name}: {error.message}", hint=error.hint)
-
-
-def _tried(part: Part, request: Request, quiet: bool) -> Part:
-    """The report with other settings tried, where that was asked for, or with the command that would."""
-    report, case = part.report, part.case
-    if case is None or not isinstance(report, DeviceReport):
-        return part
-    if request.what_if or request.sweep:
-        from stridetool.analysis.what_if import GRID
-        from stridetool.cli.sweeping import tried
-
-        work = len(case.program.rows) * (1 + len(request.what_if) + request.sweep * len(GRID))
-        saying = f"trying other settings on {len(case.program.rows):,} events"
-        with announced(saying, quiet=quiet, at_once=True) if work > _LONG else nullcontext():
-            report = tried(report, case, request.what_if, request.sweep, part.expandable)
-        if not report.has_history:
-            report = msgspec.structs.replace(report, recommended=None)
-    proof = report.certificate
-    if proof is not None and not proof.no_setting_helps and not request.sweep and report.recommended is None:
-        command = sweep_command(request, report.source.path or report.source.kind)
-        report = msgspec.structs.replace(report, next_step=command)
-    return replace(part, report=report)
 
 
 def _document(
@@ -170,7 +146,7 @@ def _event_lines(target: AllocationTarget, request: Request, conditions: Conditi
     encode = msgspec.json.Encoder().encode
     parts = list(parts_of(target, request, conditions, lambda line: lines.append(encode(line))))
     yield from (line.decode() + "\n" for line in lines)
-    parts = [_tried(part, request, quiet=True) for part in parts]
+    parts = [tried_part(part, request, quiet=True) for part in parts]
     document = msgspec.to_builtins(_document(parts, (), request, conditions))
     yield encode({"type": "summary", **document}).decode() + "\n"
 

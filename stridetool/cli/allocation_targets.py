@@ -34,6 +34,9 @@ class Named:
     name: str
     open: Callable[[], AllocationTarget]
 
+    def __str__(self) -> str:
+        return "standard input" if self.name == "-" else self.name
+
 
 def named_targets(targets: tuple[str, ...], message: str | None, stack: ExitStack) -> list[Named]:
     """All targets, and the message of `--message`; none is read yet. Raises UsageError when there is none."""

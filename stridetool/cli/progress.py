@@ -37,11 +37,17 @@ def announced(text: str, *, quiet: bool, at_once: bool = False) -> Iterator[None
     started, told = time.monotonic(), threading.Event()
 
     def tell() -> None:
+        if watched:
+            _replace_line(f"{text} …")
+        else:
+            say(f"{text} …")
         told.set()
-        _replace_line(f"{text} …") if watched else say(f"{text} …")
 
-    timer = threading.Timer(0.0 if at_once else _PATIENCE, tell)
-    tell() if at_once else timer.start()
+    timer = threading.Timer(_PATIENCE, tell)
+    if at_once:
+        tell()
+    else:
+        timer.start()
     try:
         yield
     finally:

@@ -1,0 +1,51 @@
+"""Other settings for a part of `alloc-report`: tried where that was asked for, else the command that would."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from dataclasses import replace
+
+import msgspec
+
+from stridetool.analysis.what_if import Case
+from stridetool.cli.allocation_parts import Part
+from stridetool.cli.allocation_request import Request, sweep_command
+from stridetool.cli.progress import announced
+from stridetool.report.alloc import DeviceReport
+
+_A_SECOND = {True: 400_000, False: 50_000}  # events times settings, by whether the replay is compiled
+
+
+def tried_part(part: Part, request: Request, quiet: bool) -> Part:
+    """The part with its tries, and with the next step where requests fail and no setting is known to help."""
+    report, case = part.report, part.case
+    if case is None or not isinstance(report, DeviceReport):
+        return part
+    if request.what_if or request.sweep:
+        report = _tried(report, case, request, part.expandable, quiet)
+    if not request.sweep and _is_open(report):
+        command = sweep_command(request, report.source.path or report.source.kind)
+        report = msgspec.structs.replace(report, next_step=command)
+    return replace(part, report=report)
+
+
+def _tried(report: DeviceReport, case: Case, request: Request, expandable: bool, quiet: bool) -> DeviceReport:
+    """Without a history nothing is recommended: all that is known is how things stood."""
+    from stridetool.analysis.figures import IS_COMPILED
+    from stridetool.analysis.what_if import GRID
+    from stridetool.cli.sweeping import tried
+
+    events = len(case.program.rows)
+    work = events * (1 + len(request.what_if) + request.sweep * len(GRID))
+    saying = announced(f"trying other settings on {events:,} events", quiet=quiet, at_once=True)
+    with saying if work > _A_SECOND[IS_COMPILED] else nullcontext():
+        report = tried(report, case, request.what_if, request.sweep, expandable)
+    return report if report.has_history else msgspec.structs.replace(report, recommended=None)
+
+
+def _is_open(report: DeviceReport) -> bool:
+    """Whether requests fail, a setting could help, and none is known that does."""
+    proof = report.certificate
+    if proof is None or proof.no_setting_helps or report.recommended is not None:
+        return False
+    return not any(row.fits for row in report.what_if if row.settings == report.settings and row.start != "warm")
