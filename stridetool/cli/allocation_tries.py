@@ -45,7 +45,6 @@ def _tried(report: DeviceReport, case: Case, request: Request, expandable: bool,
 
 def _is_open(report: DeviceReport) -> bool:
     """Whether requests fail, a setting could help, and none is known that does."""
-    proof = report.certificate
-    if proof is None or proof.no_setting_helps or report.recommended is not None:
+    if report.certificate is None or report.is_hopeless or report.recommended is not None:
         return False
     return not any(row.fits for row in report.what_if if row.settings == report.settings and row.start != "warm")

@@ -29,13 +29,9 @@ def tried(report: DeviceReport, case: Case, texts: Sequence[str], sweep: bool, e
     return msgspec.structs.replace(
         report,
         what_if=tuple(ranked(rows) if sweep else rows),
-        recommended=None if _is_hopeless(report) else recommend(rows, rows[0].settings, expandable=expandable),
+        recommended=None if report.is_hopeless else recommend(rows, rows[0].settings, expandable=expandable),
         packing_bytes=packing_bytes(case.program),
     )
-
-
-def _is_hopeless(report: DeviceReport) -> bool:
-    return report.certificate is not None and report.certificate.no_setting_helps
 
 
 def _all_rows(case: Case, wanted: Sequence[Settings]) -> list[tuple[WhatIf, ...]]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from stridetool.render.blocks import Block, Line, line
+from stridetool.render.blocks import Block, Line, Span, line
 from stridetool.report.alloc import Certificate, DeviceReport
 from stridetool.units import format_bytes
 
@@ -22,10 +22,16 @@ def verdict_blocks(report: DeviceReport) -> Iterator[Block]:
         if proof is not None:
             yield line(("Ran out of memory: ", "bad"), _numbers(proof))
     elif proof is not None:
-        verdict = ("No setting helps: ", "bad") if proof.no_setting_helps else ("A setting could help: ", "good")
-        yield line(verdict, _numbers(proof))
+        yield line(_chance(report), _numbers(proof))
     if report.next_step is not None:
         yield line(("To find one: ", "name"), report.next_step)
+
+
+def _chance(report: DeviceReport) -> Span:
+    """What the certificate alone says."""
+    if report.is_hopeless:
+        return ("No setting helps: ", "bad")
+    return ("More memory could help: " if report.has_more_memory else "A setting could help: ", "good")
 
 
 def advice(report: DeviceReport) -> Iterator[Line]:
@@ -58,23 +64,27 @@ def _none(report: DeviceReport) -> Line:
     fitting = next((row for row in report.what_if if row.fits), None)
     if fitting is not None:
         return line(("Only settings that cannot be advised here help: ", "warn"), fitting.settings)
-    enough = [row for row in report.what_if if row.smallest_capacity_bytes is not None]
-    least = min(enough, key=lambda row: (row.smallest_capacity_bytes, row.settings.count(":")), default=None)
-    more = (
-        ""
-        if least is None
-        else f"; it would fit in {format_bytes(least.smallest_capacity_bytes or 0)} with "
-        + (least.settings or "the defaults")
+    if report.is_hopeless:
+        return line(("No setting helps: ", "bad"), f"more was asked for at once than there is{_enough(report)}")
+    tried = f"memory runs out with each of the {_count(report)}"
+    return line(("No setting tried helps: ", "bad"), f"{tried}{_enough(report)}")
+
+
+def _enough(report: DeviceReport) -> str:
+    """The least memory that would do, with the simplest settings that do with it."""
+    found = (
+        (row.smallest_capacity_bytes, row.settings.count(":"), row.settings)
+        for row in report.what_if
+        if row.smallest_capacity_bytes is not None
     )
-    if report.certificate is not None and report.certificate.no_setting_helps:
-        return line(("No setting helps: ", "bad"), f"more was asked for at once than there is{more}")
-    return line(("No setting tried helps: ", "bad"), f"memory runs out with each of the {_count(report)}{more}")
+    nbytes, _, settings = min(found, default=(0, 0, ""))
+    return f"; it would fit in {format_bytes(nbytes)} with {settings or 'the defaults'}" if nbytes else ""
 
 
 def _why_not(report: DeviceReport, proof: Certificate) -> str:
-    total = report.device.total_bytes
-    if total is not None and total > proof.usable_bytes:
-        return f"{format_bytes(total)} to be had, where the failed run had {format_bytes(proof.usable_bytes)}"
+    if report.has_more_memory:
+        more = format_bytes(report.device.total_bytes or 0)
+        return f"{more} to be had, where the failed run had {format_bytes(proof.usable_bytes)}"
     return "from a fresh start the same requests find their place"
 
 

@@ -194,6 +194,22 @@ class DeviceReport(msgspec.Struct, frozen=True, kw_only=True, tag_field="of", ta
     next_step: str | None = None
 
     @property
+    def has_more_memory(self) -> bool:
+        """Whether more is to be had (`--capacity`) than the recorded run had when it failed."""
+        if self.device.simulated or self.certificate is None:
+            return False
+        return (self.device.total_bytes or 0) > self.certificate.usable_bytes
+
+    @property
+    def is_hopeless(self) -> bool:
+        """Whether no setting helps within what is to be had now."""
+        proof = self.certificate
+        if proof is None or not proof.no_setting_helps:
+            return False
+        total = self.device.total_bytes or 0
+        return not self.has_more_memory or proof.live_bytes + proof.request_bytes > total
+
+    @property
     def has_history(self) -> bool:
         """Whether it is known what happened, and not only how things stood: else tries of settings say little."""
         return self.outcome is not None and self.outcome.allocations > 0

@@ -16,7 +16,7 @@ from stridetool.cli.main import app
 from stridetool.cli.progress import announced
 from stridetool.render.alloc_text import alloc_blocks
 from stridetool.render.plain import write_plain
-from stridetool.report.alloc import AllocReport
+from stridetool.report.alloc import AllocReport, DeviceReport
 from stridetool.report.envelope import Envelope
 
 DATA = Path(__file__).parents[1] / "data" / "snapshots"
@@ -276,6 +276,9 @@ def test_more_memory_than_the_failed_run_had_is_no_failure():
     path = DATA / "small_fragoom.pickle"
     line = run(path, "--capacity", "2GiB", "--what-if", "expandable_segments:True").stdout.splitlines()[1]
     assert line.startswith("Nothing fails in the replay as it is: 2.00 GiB to be had, where the failed run had 400 MiB")
+    lines = run(path, "--capacity", "500MiB").stdout.splitlines()
+    assert lines[1].startswith("More memory could help: ")
+    assert lines[2].endswith("--sweep --capacity 500MiB")
 
 
 @pytest.mark.parametrize("width", [80, 100, 120, 200])
@@ -386,3 +389,12 @@ def test_a_state_without_history_says_that_tries_tell_little():
     assert document["report"]["recommended"] is None
     assert "no-history" in {finding["code"] for finding in document["findings"]}
     assert text_of(document, 100).splitlines()[1].startswith("Settings cannot be judged")
+
+
+def test_what_was_hopeless_is_judged_anew_with_more_memory(swept):
+    """As recorded: 20 and 300 MiB in 310; then with what --capacity gives."""
+    found = msgspec.convert(swept["report"], DeviceReport)
+    proof = msgspec.structs.replace(found.certificate, usable_bytes=310 << 20, no_setting_helps=True)
+    for total, is_hopeless in ((310, True), (315, True), (320, False), (400, False)):
+        device = msgspec.structs.replace(found.device, total_bytes=total << 20)
+        assert msgspec.structs.replace(found, device=device, certificate=proof).is_hopeless is is_hopeless
