@@ -117,31 +117,43 @@ def _run(case: Case, conditions: Conditions, warm: WarmStart | None = None, *, s
 def smallest_capacity(case: Case, settings: Settings, run: Figures) -> int | None:
     """The least capacity, in steps of 2 MiB, under which nothing fails; `run` is the outcome under the case's own.
 
-    By bisection between what is asked for at once and what is reserved without a limit, as far as a bounded number
-    of events allows; a capacity at which nothing fails in any case. None when nothing helps.
+    By bisection upwards from what is asked for at once, as far as a bounded number of events allows: more than the
+    least, then. None when nothing is enough.
     """
     if any(event.op == "set_capacity" for event in case.program.events):
         return None
-    collects = settings.garbage_collection_threshold > 0.0
-    free = run
-    if run.ooms or run.retries or collects:
-        free = _run(case, replace(case.conditions, settings=settings, capacity=None))
-    if free.ooms:
+    conditions = replace(case.conditions, settings=settings)
+    fitting = run
+    if run.ooms or settings.garbage_collection_threshold:
+        fitting = _run(case, replace(conditions, capacity=None))
+    if fitting.ooms:
         return None
-    low, high = case.floor_bytes // PAGE, -(-free.peak_reserved_bytes // PAGE)
-    fraction = min(case.conditions.fraction, settings.per_process_memory_fraction)
-    high = int(high / fraction) + 2
+    low, high = case.floor_bytes // PAGE, _enough(fitting, conditions)
     budget = _BISECTED
     while low < high and budget > 0:
-        middle = (low + high) // 2
-        tight = replace(case.conditions, settings=settings, capacity=max(middle, 1) * PAGE)
-        ooms = _run(case, tight, stop=True).ooms
-        budget -= ooms[-1] if ooms else len(case.program.rows)
-        if ooms:
-            low = middle + 1
+        probe = low + (high - low) // 4  # failures come early: they cost less than what is followed to its end
+        tight = _run(case, replace(conditions, capacity=max(probe, 1) * PAGE), stop=True)
+        budget -= tight.ooms[-1] if tight.ooms else len(case.program.rows)
+        if tight.ooms:
+            low = probe + 1
+        elif settings.garbage_collection_threshold or settings.expandable_segments:
+            high = probe
         else:
-            high = middle
+            high = min(probe, _enough(tight, conditions))
     return max(high, 1) * PAGE
+
+
+def _enough(run: Figures, conditions: Conditions) -> int:
+    """The pages of a device under which `run` goes the same way: what it got is there, and what it did not get is not.
+
+    Nearly so where more goes by the size of the device: when garbage is collected, and how large the ranges of
+    expandable segments are (9/8 of it, which only matters to a pool that outgrows one).
+    """
+    pages = -(-run.peak_reserved_bytes // PAGE)
+    if conditions.settings.large_segment_size % PAGE:
+        pages += pages // 8  # a segment takes whole pages
+    fraction = min(conditions.fraction, conditions.settings.per_process_memory_fraction)
+    return pages if fraction == 1.0 else int(pages / fraction) + 2
 
 
 def cost_of(settings: Settings) -> list[str]:

@@ -1,5 +1,6 @@
 """A sweep finds the same by threads over the compiled replay, by processes without it, and alone."""
 
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
@@ -7,10 +8,12 @@ import pytest
 
 from stridetool.analysis import what_if
 from stridetool.analysis.conditions import Conditions
+from stridetool.analysis.figures import figures
 from stridetool.analysis.recording_report import recording_reports
 from stridetool.analysis.replay import compile_events
 from stridetool.cli import sweeping
 from stridetool.core.memory.events import Event
+from stridetool.core.memory.settings import Settings
 from stridetool.report.inspect import Source
 from stridetool.sources.allocations import read_allocations
 
@@ -50,11 +53,19 @@ def test_threads_and_processes_and_one_alone(case, monkeypatch):
 
 
 def test_a_bounded_search_gives_a_capacity_that_is_enough(monkeypatch):
-    """With no events left for the search, the answer is an upper bound."""
-    program = compile_events([Event("alloc", n, 30 << 20) for n in range(5)])
+    """The first segment is too small for the second request, and goes back where both have no room."""
+    program = compile_events([Event("alloc", 1, 30 << 20), Event("free", 1), Event("alloc", 2, 40 << 20)])
     case = what_if.Case(program, Conditions())
-    (exact,) = what_if.try_settings(case, what_if.parsed(["max_split_size_mb:64"])[0])
+    (least,) = what_if.try_settings(case, Settings())
     monkeypatch.setattr(what_if, "_BISECTED", 0)
-    (bound,) = what_if.try_settings(case, what_if.parsed(["max_split_size_mb:64"])[0])
-    assert exact.smallest_capacity_bytes == 150 << 20
-    assert bound.smallest_capacity_bytes == 154 << 20
+    (enough,) = what_if.try_settings(case, Settings())
+    assert (least.smallest_capacity_bytes, enough.smallest_capacity_bytes) == (40 << 20, 70 << 20)
+
+
+@pytest.mark.parametrize("text", [*TEXTS, "large_segment_size_mb:21", "per_process_memory_fraction:0.5"])
+def test_the_smallest_capacity_is_enough_and_less_is_not(text, case):
+    settings = Settings.parse(text)
+    capacity = what_if.try_settings(case, settings)[0].smallest_capacity_bytes
+    for nbytes, fails in ((capacity, False), (capacity - what_if.PAGE, True)):
+        run = figures(case.program, None, replace(case.conditions, settings=settings, capacity=nbytes))
+        assert bool(run.ooms) == fails
