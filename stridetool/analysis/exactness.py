@@ -12,18 +12,17 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from stridetool.analysis.conditions import UNLIMITED
-from stridetool.analysis.recorded_device import PoolFinder, RecordedDriver, UnexpectedError, device_bytes
+from stridetool.analysis.recorded_device import Given, PoolFinder, RecordedDriver, UnexpectedError, device_bytes
 from stridetool.analysis.rewind import Start, rewind, sized
 from stridetool.core.memory import restore
 from stridetool.core.memory.blocks import FREE, SMALL_BUFFER, SMALL_SIZE, Block
 from stridetool.core.memory.caching import CachingAllocator
-from stridetool.core.memory.recorded import DEFAULT_POOL, DeviceRecording, History, Range
+from stridetool.core.memory.recorded import DEFAULT_POOL, DeviceRecording, History, PoolId, Range
 from stridetool.core.memory.rounding import segment_size
 from stridetool.core.memory.settings import Settings
 from stridetool.errors import InputError, OutOfMemoryError
 
 _MAX_PASSES = 6
-_PSEUDO_STREAM = 1 << 40  # streams that stand for "whatever this freed block waits for"
 
 OnEntry = Callable[[int, CachingAllocator], None]
 Watch = Callable[[], OnEntry]
@@ -41,7 +40,6 @@ class Check:
     widened: dict[int, int] = field(default_factory=dict)  # address at the start → size learned
     reordered: int = 0
     lost: int = 0  # entries that the model could not follow
-    peak_requested: int = 0
     watcher: OnEntry | None = None  # that saw this pass
 
 
@@ -118,15 +116,15 @@ class _Pass:
         self.start = start
         self.sizes = sizes
         self.pools = PoolFinder(recording, start)
-        self.streams = 0
-        self.waiting: dict[int, int] = {}  # address → stream that its free waits for
+        self.waiting: dict[int, Block] = {}  # address → block that was freed, and that something still uses
+        self.misses = 0
         self.released = False  # the device took memory back since the last request
-        actions = set(self.history.actions)
-        self.frees_on_request = "free_completed" not in actions
-        self.result = Check(self.heap, {})
+        self.frees_on_request = "free_completed" not in self.history.actions
+        self.result = Check(self.heap, {}, total=self.history.actions[: self.end].count("alloc"))
 
     def run(self, on_entry: OnEntry | None = None) -> Check:
         self._install()
+        history = self.history
         handlers = {
             "alloc": self._alloc,
             "free_requested": self._free_requested,
@@ -135,16 +133,17 @@ class _Pass:
             "segment_map": self._expect,
             "segment_free": self._give_back,
             "segment_unmap": self._give_back,
+            "oom": self._fail,
         }
-        for index, action in enumerate(self.history.actions[: self.end]):
+        rows = zip(history.actions[: self.end], history.addresses, history.sizes, history.streams, strict=False)
+        for index, (action, address, size, stream) in enumerate(rows):
             handler = handlers.get(action)
             if handler is not None:
-                handler(index)
-            elif action == "oom":
-                self._flush()
+                handler(index, address, size, stream)
             if on_entry is not None:
                 on_entry(index, self.heap)
         self._flush()
+        self.result.predicted = self.result.total - self.misses
         self.result.watcher = on_entry
         return self.result
 
@@ -152,84 +151,78 @@ class _Pass:
         blocks = self.start.blocks
         live = {address: (size, min(blocks[address].requested, size)) for address, size in self.sizes.items()}
         self.result.known = restore.install(self.heap, self.start.segments.values(), live, page=self.page)
+        self.driver.is_asked = True
         self.result.lost += len(blocks) - len(self.result.known)
         for address, block in blocks.items():
             if block.is_pending and address in self.result.known:
                 self._let_wait(address)
 
-    def _expect(self, index: int) -> None:
-        history = self.history
-        self.driver.expected.append((history.actions[index], history.addresses[index], history.sizes[index]))
+    def _expect(self, index: int, address: int, size: int, stream: int) -> None:
+        pool_id = self.history.pool_ids[index] or self.pools.of(address)
+        self.driver.expected.append(Given(self.history.actions[index], address, size, stream, pool_id))
 
     def _flush(self) -> None:
         """Take over what the device gave, and the allocator did not ask for."""
+        self.driver.is_asked = False
         while self.driver.expected:
-            action, address, size = self.driver.expected.popleft()
-            small = size == SMALL_BUFFER
-            pool_id = self.pools.of(address)
-            stream = self.pools.stream_of(address)
-            each = Range(address, size, stream, small, pool_id, action == "segment_map")
+            given = self.driver.expected.popleft()
+            small = given.size == SMALL_BUFFER
+            each = Range(given.address, given.size, given.stream, small, given.pool_id, given.action == "segment_map")
             try:
                 restore.grant(self.heap, each, page=self.page)
             except (InputError, OutOfMemoryError):
                 self.result.lost += 1
+        self.driver.is_asked = True
 
-    def _give_back(self, index: int) -> None:
+    def _fail(self, index: int, address: int, size: int, stream: int) -> None:
+        self._flush()
+
+    def _give_back(self, index: int, address: int, size: int, stream: int) -> None:
         self._flush()
         self.released = True
-        if not restore.give_back(self.heap, self.history.addresses[index]):
+        if not restore.give_back(self.heap, address):
             self.result.lost += 1
 
-    def _alloc(self, index: int) -> None:
-        history = self.history
-        address, nbytes, stream = history.addresses[index], history.sizes[index], history.streams[index]
-        self.result.total += 1
-        self.pools.note_stream(address, stream)
+    def _alloc(self, index: int, address: int, nbytes: int, stream: int) -> None:
+        pool_id = self.history.pool_ids[index] or self.pools.of(address)
         grown = self._first_growth(nbytes) if self.released else None
-        block = None if grown is not None else self._predict(index, nbytes, stream)
+        block = self._predict(nbytes, stream, pool_id) if grown is None else None
         self.released = False
-        if block is not None and block.address == address and not self.driver.expected:
-            self.result.predicted += 1
-        elif grown == address:
+        if grown == address:
             # Torch does not search again after it released memory: the new segment it is, though a block would fit.
-            self.result.predicted += 1
-            block = self._follow(index, None)
-        else:
+            block = self._follow(address, nbytes, None)
+        elif block is None or block.address != address or self.driver.expected:
+            self.misses += 1
             if self.result.first_miss is None:
                 self.result.first_miss = index
-            block = self._follow(index, block)
+            block = self._follow(address, nbytes, block)
         if block is None:
             self.result.lost += 1
         else:
             self.result.known[address] = block
-        self.result.peak_requested = max(self.result.peak_requested, self.heap.requested_bytes)
 
     def _first_growth(self, nbytes: int) -> int | None:
         """The address of the new segment of just the size that this request makes, if that is what comes next."""
-        if not self.driver.expected or self.driver.expected[0][0] != "segment_alloc":
+        if not self.driver.expected or self.driver.expected[0].action != "segment_alloc":
             return None
-        _, address, size = self.driver.expected[0]
+        given = self.driver.expected[0]
         rounded = -(-max(nbytes, 1) // 512) * 512 if self.heap.divisions is None else self.heap._round(nbytes)
-        return address if size == segment_size(rounded, self.page) else None
+        return given.address if given.size == segment_size(rounded, self.page) else None
 
-    def _predict(self, index: int, nbytes: int, stream: int) -> Block | None:
+    def _predict(self, nbytes: int, stream: int, pool_id: PoolId) -> Block | None:
         """The allocator's own choice for this request."""
-        pool_id = self.history.pool_ids[index] or self.pools.of(self.history.addresses[index])
         if pool_id != DEFAULT_POOL:
             restore.pool_of(self.heap, pool_id, True)
             self.heap.active_pools.append(self.heap.private[pool_id])
-        self.driver.asked = True
         try:
-            return self.heap.malloc(max(nbytes, 1), stream)
+            return self.heap.malloc(nbytes or 1, stream)
         except (UnexpectedError, OutOfMemoryError):
             return None
         finally:
-            self.driver.asked = False
             self.heap.active_pools.clear()
 
-    def _follow(self, index: int, wrong: Block | None) -> Block | None:
+    def _follow(self, address: int, nbytes: int, wrong: Block | None) -> Block | None:
         """Undo the wrong choice and do what was recorded."""
-        address, nbytes = self.history.addresses[index], self.history.sizes[index]
         if wrong is not None:
             self._learn_order(wrong, address)
             self.heap.free(wrong)
@@ -259,9 +252,8 @@ class _Pass:
             restore.exchange_ages(segment, wrong.segment)
             self.result.reordered += 1
 
-    def _free_requested(self, index: int) -> None:
-        address = self.history.addresses[index]
-        if address not in self.result.known:
+    def _free_requested(self, index: int, address: int, size: int, stream: int) -> None:
+        if address not in self.result.known or address in self.waiting:
             self.result.lost += 1
         elif self.frees_on_request:
             self.heap.free(self.result.known.pop(address))
@@ -269,17 +261,13 @@ class _Pass:
             self._let_wait(address)
 
     def _let_wait(self, address: int) -> None:
-        block = self.result.known[address]
-        self.streams += 1
-        self.waiting[address] = _PSEUDO_STREAM + self.streams
-        self.heap.record_stream(block, self.waiting[address])
-        self.heap.free(block)
+        self.waiting[address] = block = self.result.known[address]
+        restore.hold(self.heap, block)
 
-    def _free_completed(self, index: int) -> None:
-        address = self.history.addresses[index]
-        if address in self.waiting:
-            self.driver.complete(self.waiting.pop(address))
-            self.result.known.pop(address, None)
-            self.heap.process_events()
-        elif address in self.result.known:  # no request was recorded
-            self.heap.free(self.result.known.pop(address))
+    def _free_completed(self, index: int, address: int, size: int, stream: int) -> None:
+        block = self.result.known.pop(address, None)
+        held = self.waiting.pop(address, None)
+        if held is not None:
+            restore.let_go(self.heap, held)
+        elif block is not None:  # no request was recorded
+            self.heap.free(block)

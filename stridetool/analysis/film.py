@@ -9,9 +9,9 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from stridetool.analysis.conditions import UNLIMITED
-from stridetool.analysis.fragmentation import NOWHERE, site
 from stridetool.analysis.replay import replay
 from stridetool.analysis.rewind import Start, rewind
+from stridetool.analysis.stacks import NOWHERE, site
 from stridetool.analysis.timeline import Sampler
 from stridetool.analysis.what_if import Case, parsed
 from stridetool.core.memory.caching import CachingAllocator

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from stridetool.analysis.stacks import NOWHERE, Places
 from stridetool.core.memory.blocks import SMALL_BUFFER
-from stridetool.core.memory.recorded import ALLOCATED, DEFAULT_POOL, INACTIVE, PENDING, Frames, HeldBlock, HeldSegment
+from stridetool.core.memory.recorded import ALLOCATED, DEFAULT_POOL, INACTIVE, PENDING, HeldSegment
 from stridetool.errors import InputError
 from stridetool.report.alloc import Fragmentation, FreeMemory, Pin, Site
-
-_FOREIGN = ("/torch/", "torch/csrc", "/c10/", "/ATen/", "<frozen", "/contextlib.py", "Modules/main.c", "Objects/call.c")
-_NODE = re.compile(r"torch::autograd::(?:generated::)?(\w{1,80})::apply\(")
-_OPERATOR = re.compile(r"at::_ops::(\w{1,80})::call\(")
-NOWHERE = "(no stack recorded)"
-_MAX_SITE = 160
 
 
 def fragmentation(segments: Iterable[HeldSegment], page: int = 20 << 20) -> Fragmentation:
@@ -98,12 +92,13 @@ def pins(
 
     Several blocks of a segment share what it pins; a block's share is larger the fewer there are.
     """
-    rows = [pin for segment in segments for pin in _pins_of(segment, names, page)]
+    places = Places()
+    rows = [pin for segment in segments for pin in _pins_of(segment, names, page, places)]
     rows.sort(key=lambda pin: (-pin.pinned_bytes, pin.size))
     return tuple(rows[:top])
 
 
-def _pins_of(segment: HeldSegment, names: Mapping[int, str], page: int) -> Iterator[Pin]:
+def _pins_of(segment: HeldSegment, names: Mapping[int, str], page: int, places: Places) -> Iterator[Pin]:
     live = [b for b in segment.blocks if b.state != INACTIVE]
     free = sum(b.size for b in segment.blocks if b.state == INACTIVE)
     pinned = free - releasable_bytes(segment, page)
@@ -116,65 +111,22 @@ def _pins_of(segment: HeldSegment, names: Mapping[int, str], page: int) -> Itera
             requested_size=block.requested,
             pinned_bytes=pinned // len(live),
             segment=hex(segment.address),
-            site=block_site(block, names),
+            site=places(block.frames) if block.frames else names.get(block.address, NOWHERE),
         )
 
 
 def sites(segments: Iterable[HeldSegment], names: Mapping[int, str], *, top: int = 10) -> tuple[Site, ...]:
     """Live bytes by the place that asked for them, most first. One row per place; without stacks, none."""
     found: dict[str, list[int]] = defaultdict(lambda: [0, 0])
-    known = dict[int, str]()
+    places = Places()
     for segment in segments:
         for block in segment.blocks:
             if block.state != INACTIVE:
-                key = known.get(id(block.frames)) if block.frames else names.get(block.address, NOWHERE)
-                if key is None:
-                    key = known[id(block.frames)] = site(block.frames)
+                key = places(block.frames) if block.frames else names.get(block.address, NOWHERE)
                 found[key][0] += 1
                 found[key][1] += block.requested
     rows = (Site(site=name, blocks=count, nbytes=nbytes) for name, (count, nbytes) in found.items())
     return tuple(sorted(rows, key=lambda row: -row.nbytes)[:top])
-
-
-def block_site(block: HeldBlock, names: Mapping[int, str]) -> str:
-    """Where a block was asked for, or what a trace calls it."""
-    return site(block.frames) if block.frames else names.get(block.address, NOWHERE)
-
-
-def site(frames: Frames) -> str:
-    """`FILE:LINE function` of the innermost frame that is the program's own, else what torch was doing.
-
-    The threads of autograd have no frame of the program, but with C++ frames the node whose gradient it was.
-    """
-    own = next((frame for frame in frames if not _is_foreign(frame)), None)
-    if own is None and (doing := _work_of_torch(frames)):
-        return doing
-    frame = own if own is not None else (frames[0] if len(frames) else None)
-    if not isinstance(frame, Mapping):
-        return NOWHERE
-    file = str(frame.get("filename", "?"))
-    return f"{_short(file)}:{frame.get('line', '?')} {frame.get('name', '?')}"[:_MAX_SITE]
-
-
-def _is_foreign(frame: object) -> bool:
-    if not isinstance(frame, Mapping):
-        return True
-    file = str(frame.get("filename", ""))
-    return not file.endswith(".py") or any(part in file for part in _FOREIGN)
-
-
-def _work_of_torch(frames: Frames) -> str | None:
-    """The innermost node of autograd, else the outermost operator; None without C++ frames of either."""
-    names = [str(frame.get("name", "")) for frame in frames if isinstance(frame, Mapping)]
-    node = next((found[1] for found in map(_NODE.search, names) if found), None)
-    if node is not None:
-        return f"autograd: {node}"
-    operator = next((found[1] for found in map(_OPERATOR.search, reversed(names)) if found), None)
-    return None if operator is None else f"operator: {operator}"
-
-
-def _short(path: str) -> str:
-    return "/".join(path.split("/")[-2:])
 
 
 def largest(rows: Sequence[FreeMemory], pool: str, stream: int) -> int:

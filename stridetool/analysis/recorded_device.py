@@ -6,6 +6,7 @@ from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterator
 from itertools import pairwise
+from typing import NamedTuple
 
 from stridetool.analysis.conditions import UNLIMITED
 from stridetool.analysis.rewind import Start
@@ -18,35 +19,45 @@ class UnexpectedError(Exception):
     """The allocator asks the device for what the recording does not have here."""
 
 
+class Given(NamedTuple):
+    """Memory that the device gave: an entry of the recording."""
+
+    action: str
+    address: int
+    size: int
+    stream: int
+    pool_id: PoolId
+
+
 class RecordedDriver(SimDriver):
     """Gives the segments and pages that were recorded, in their order, and nothing else."""
 
     def __init__(self, total_bytes: int) -> None:
         super().__init__(UNLIMITED, stream_events="manual")
         self.total_bytes = total_bytes
-        self.expected: deque[tuple[str, int, int]] = deque()  # (action, address, bytes)
+        self.expected: deque[Given] = deque()
         self.reserved: dict[int, int] = {}  # start of a range → end of what was ever mapped in it
-        self.asked = False  # whether the allocator itself is asking now, and not the recording
+        self.is_asked = False  # whether the allocator itself is asking now, and not the recording
 
     def mem_info(self) -> tuple[int, int]:
         """The total decides how long reserved ranges are; nothing fails for want of it."""
         return self.total_bytes, self.total_bytes
 
-    def _next(self, action: str) -> tuple[str, int, int]:
-        if not self.expected or self.expected[0][0] != action:
+    def _next(self, action: str) -> Given:
+        if not self.expected or self.expected[0].action != action:
             raise UnexpectedError
         return self.expected[0]
 
     def malloc(self, nbytes: int) -> int:
-        _, address, size = self._next("segment_alloc")
-        if size != nbytes:
+        given = self._next("segment_alloc")
+        if given.size != nbytes:
             raise UnexpectedError
         self.expected.popleft()
-        self.adopt(address, size)
-        return address
+        self.adopt(given.address, nbytes)
+        return given.address
 
     def reserve(self, nbytes: int) -> int:
-        address = self._next("segment_map")[1]
+        address = self._next("segment_map").address
         if any(start <= address <= end for start, end in self.reserved.items()):
             raise UnexpectedError
         self.adopt(address, nbytes, is_virtual=True)
@@ -67,21 +78,21 @@ class RecordedDriver(SimDriver):
         super().adopt(address, nbytes, is_virtual=is_virtual)
 
     def create(self, nbytes: int) -> int:
-        if self.asked:
+        if self.is_asked:
             self._next("segment_map")
         return super().create(nbytes)
 
     def map(self, address: int, nbytes: int, handle: int) -> None:
-        if not self.asked:
+        if not self.is_asked:
             self._note_end(address, nbytes)
             return
-        _, start, left = self._next("segment_map")
-        if address != start or left < nbytes:
+        given = self._next("segment_map")
+        if address != given.address or given.size < nbytes:
             raise UnexpectedError
         self._note_end(address, nbytes)
         self.expected.popleft()
-        if left > nbytes:
-            self.expected.appendleft(("segment_map", start + nbytes, left - nbytes))
+        if given.size > nbytes:
+            self.expected.appendleft(given._replace(address=address + nbytes, size=given.size - nbytes))
 
 
 def device_bytes(recording: DeviceRecording, start: Start) -> int:
@@ -126,43 +137,17 @@ def _usable_at_failures(history: History, held: int) -> Iterator[int]:
 
 
 class PoolFinder:
-    """The pool and stream of an address where an entry does not tell: from the segments at the end and the start."""
+    """The pool of an address where an entry is too old to tell: from the segments at the end and the start."""
 
     def __init__(self, recording: DeviceRecording, start: Start) -> None:
         self._ranges = sorted(
-            [(s.address, s.size, s.pool_id, s.stream) for s in recording.segments]
-            + [(s.address, s.size, s.pool_id, s.stream) for s in start.segments.values()]
+            [(each.address, each.size, each.pool_id) for each in recording.segments]
+            + [(each.address, each.size, each.pool_id) for each in start.segments.values()]
         )
-        self._streams: dict[int, int] = {}
-        history = recording.history
-        for index, action in enumerate(history.actions):
-            if action in ("segment_alloc", "segment_map"):
-                self._streams[history.addresses[index]] = history.streams[index]
-        self._pools = {
-            history.addresses[index]: pool
-            for index, (action, pool) in enumerate(zip(history.actions, history.pool_ids, strict=True))
-            if pool is not None and action in ("segment_alloc", "segment_map")
-        }
-
-    def note_stream(self, address: int, stream: int) -> None:
-        """An allocation at `address` was for `stream`."""
-        self._streams.setdefault(address, stream)
 
     def of(self, address: int) -> PoolId:
         """The pool of the segment in which `address` lies."""
-        if address in self._pools:
-            return self._pools[address]
-        found = self._find(address)
-        return DEFAULT_POOL if found is None else found[2]
-
-    def stream_of(self, address: int) -> int:
-        """The stream of that segment."""
-        if address in self._streams:
-            return self._streams[address]
-        found = self._find(address)
-        return 0 if found is None else found[3]
-
-    def _find(self, address: int) -> tuple[int, int, PoolId, int] | None:
         index = bisect_right(self._ranges, (address, 1 << 70)) - 1
-        found = self._ranges[index] if index >= 0 else None
-        return found if found is not None and address < found[0] + found[1] else None
+        if index < 0 or address >= self._ranges[index][0] + self._ranges[index][1]:
+            return DEFAULT_POOL
+        return self._ranges[index][2]

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from stridetool.analysis.certificate import Failure, certificate
 from stridetool.analysis.conditions import Conditions
 from stridetool.analysis.exactness import Check, check
-from stridetool.analysis.fragmentation import fragmentation, free_memory, pins, site, sites
+from stridetool.analysis.fragmentation import fragmentation, free_memory, pins, sites
 from stridetool.analysis.held import held_segments, segment_rows, stats_of
 from stridetool.analysis.leaks import Changes, leaks, step_marks
 from stridetool.analysis.packing import floor_bytes
@@ -16,6 +16,7 @@ from stridetool.analysis.replay import Program, compile_events
 from stridetool.analysis.requests import Requests, requests_of
 from stridetool.analysis.retries import recorded_retries
 from stridetool.analysis.rewind import Start, rewind, sized
+from stridetool.analysis.stacks import Places
 from stridetool.analysis.timeline import Sampler
 from stridetool.analysis.what_if import WarmStart
 from stridetool.core.collections_off import without_collections
@@ -26,6 +27,7 @@ from stridetool.report.alloc import DeviceFacts, DeviceReport, EventLine, Exactn
 from stridetool.report.inspect import Source
 
 Emit = Callable[[EventLine], None]
+_FALLS = frozenset(("free_requested", "free_completed", "segment_free", "segment_unmap"))
 
 
 class Recorded(NamedTuple):
@@ -49,10 +51,12 @@ class _Watcher:
         self._emit = emit
 
     def __call__(self, index: int, heap: CachingAllocator) -> None:
+        action = self.history.actions[index]
+        if action in _FALLS and index < self.sampler.end and self._emit is None:
+            return
         allocated, reserved = heap.allocated_bytes, heap.reserved_bytes
         self.peak_allocated, self.peak_reserved = max(self.peak_allocated, allocated), max(self.peak_reserved, reserved)
         self.sampler.add(index, allocated, reserved)
-        action = self.history.actions[index]
         if action == "oom":
             usable = reserved + self.history.addresses[index]
             self.failures.append(Failure(index, heap.requested_bytes, self.history.sizes[index], usable))
@@ -212,29 +216,23 @@ def _named(segments: tuple[HeldSegment, ...], device: DeviceRecording, at: int) 
 
 
 def _changes(device: DeviceRecording, start: Start) -> Changes:
-    """Allocations and frees by place."""
-    history = device.history
-    known: dict[int, str] = {}
-
-    def place(frames: Frames) -> str:
-        if not len(frames):
-            return ""
-        return known.get(id(frames)) or known.setdefault(id(frames), site(frames))
-
-    live = {address: (place(block.frames), block.requested) for address, block in start.blocks.items()}
-    changes = Changes()
-    for name, nbytes in live.values():
-        if name:
-            changes.add(-1, name, nbytes)
-    for index, (action, address) in enumerate(zip(history.actions, history.addresses, strict=True)):
+    """Allocations and frees by place, of those that have a stack."""
+    history, places, changes = device.history, Places(), Changes()
+    live: dict[int, tuple[str, int]] = {}
+    for address, block in start.blocks.items():
+        if len(block.frames):
+            live[address] = places(block.frames), block.requested
+            changes.add(-1, *live[address])
+    entries = zip(history.actions, history.addresses, history.sizes, history.frames, strict=True)
+    for index, (action, address, nbytes, frames) in enumerate(entries):
         if action == "alloc":
-            name, nbytes = live[address] = place(history.frames[index]), history.sizes[index]
-            if name:
-                changes.add(index, name, nbytes)
+            live.pop(address, None)
+            if len(frames):
+                live[address] = places(frames), nbytes
+                changes.add(index, *live[address])
         elif action == "free_completed" and address in live:
             name, nbytes = live.pop(address)
-            if name:
-                changes.add(index, name, -nbytes)
+            changes.add(index, name, -nbytes)
     return changes
 
 

@@ -56,44 +56,54 @@ def rewind(recording: DeviceRecording) -> Start:
     start = Start()
     history = recording.history
     ranges = _Ranges(recording.segments, _Evidence(recording))
-    for segment in recording.segments:
-        for block in segment.blocks:
-            if block.state != INACTIVE:
-                pending = block.state == PENDING
-                start.blocks[block.address] = StartBlock(
-                    block.address, block.requested, block.size, pending, block.frames
-                )
-    seen_requests = "free_requested" in history.actions
-    for index in range(len(history) - 1, -1, -1):
-        problem = _undo(history, index, start.blocks, ranges, seen_requests)
+    live: dict[int, tuple[int, int | None, Frames]] = {}  # address → requested, size, frames
+    pending: set[int] = set()
+    for block in (block for segment in recording.segments for block in segment.blocks if block.state != INACTIVE):
+        live[block.address] = block.requested, block.size, block.frames
+        if block.state == PENDING:
+            pending.add(block.address)
+    requests = "free_requested" in history.actions
+    entries = zip(reversed(history.actions), reversed(history.addresses), reversed(history.sizes), strict=True)
+    for behind, (action, address, size) in enumerate(entries, 1):
+        problem = None
+        if action == "alloc":
+            if live.pop(address, None) is None:
+                problem = "an allocation of memory that is not live"
+            pending.discard(address)
+        elif action == "free_completed":
+            if address in live:
+                problem = "a free of memory that is live afterwards"
+            else:
+                live[address] = size, None, ()
+                if requests:
+                    pending.add(address)
+        elif action == "free_requested":
+            if address not in live:
+                problem = "a free of memory that is gone"
+            pending.discard(address)
+        elif action in _CHANGES_OF_MEMORY:
+            problem = _undo(history, len(history) - behind, ranges)
         if problem:
             start.problems[problem] += 1
-            start.first_problem = index
+            start.first_problem = len(history) - behind
+    start.blocks = {
+        address: StartBlock(address, *block[:2], address in pending, block[2]) for address, block in live.items()
+    }
     start.segments = ranges.segments()
     start.is_complete = not start.segments and not start.blocks
     return start
 
 
-def _undo(history: History, index: int, blocks: dict[int, StartBlock], ranges: _Ranges, requests: bool) -> str | None:
-    """Take back one entry; what is wrong with it, if anything."""
+_CHANGES_OF_MEMORY = frozenset(("segment_alloc", "segment_map", "segment_free", "segment_unmap"))
+
+
+def _undo(history: History, index: int, ranges: _Ranges) -> str | None:
+    """Take back what the device gave or took; what is wrong with the entry, if anything."""
     action, address, size = history.actions[index], history.addresses[index], history.sizes[index]
-    if action == "alloc":
-        return None if blocks.pop(address, None) is not None else "an allocation of memory that is not live"
-    if action == "free_completed":
-        if address in blocks:
-            return "a free of memory that is live afterwards"
-        blocks[address] = StartBlock(address, size, None, requests, ())
-    elif action == "free_requested":
-        block = blocks.get(address)
-        if block is None:
-            return "a free of memory that is gone"
-        blocks[address] = block._replace(is_pending=False)
-    elif action in ("segment_alloc", "segment_map"):
-        if not ranges.remove(address, size):
-            return "a segment that is not there afterwards"
-    elif action in ("segment_free", "segment_unmap"):
-        pool = history.pool_ids[index]
-        ranges.add(address, size, history.streams[index], pool or DEFAULT_POOL, action == "segment_unmap")
+    if action in ("segment_alloc", "segment_map"):
+        return None if ranges.remove(address, size) else "a segment that is not there afterwards"
+    pool = history.pool_ids[index]
+    ranges.add(address, size, history.streams[index], pool or DEFAULT_POOL, action == "segment_unmap")
     return None
 
 

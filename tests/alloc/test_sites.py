@@ -1,6 +1,6 @@
 """Which line of a recorded stack is named as the place that asked for memory."""
 
-from stridetool.analysis.fragmentation import NOWHERE, site
+from stridetool.analysis.stacks import NOWHERE, site
 
 ALLOCATOR = (
     {"name": "torch::unwind::unwind()", "filename": "??", "line": 0},

@@ -223,6 +223,18 @@ def widen(block: Block, nbytes: int) -> bool:
     return True
 
 
+def hold(heap: CachingAllocator, block: Block) -> None:
+    """Free a block that something unknown still uses: it waits for `let_go`, and nothing is polled for it."""
+    heap.uses[block] = {}
+    heap.free(block)
+
+
+def let_go(heap: CachingAllocator, block: Block) -> None:
+    """What `block` was held for is done."""
+    del heap.waits[block]
+    heap.free(block)
+
+
 def grant(heap: CachingAllocator, each: Range, *, page: int) -> None:
     """What the device gave: a segment, or pages of one. Raises InputError where something is already."""
     pool = pool_of(heap, each.pool_id, each.is_small)
