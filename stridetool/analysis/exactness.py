@@ -150,7 +150,8 @@ class _Pass:
     def _install(self) -> None:
         blocks = self.start.blocks
         live = {address: (size, min(blocks[address].requested, size)) for address, size in self.sizes.items()}
-        self.result.known = restore.install(self.heap, self.start.segments.values(), live, page=self.page)
+        ranges, reserved = self.start.segments.values(), self.start.reserved
+        self.result.known = restore.install(self.heap, ranges, live, page=self.page, reserved=reserved)
         self.driver.is_asked = True
         self.result.lost += len(blocks) - len(self.result.known)
         for address, block in blocks.items():

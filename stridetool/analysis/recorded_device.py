@@ -11,7 +11,6 @@ from typing import NamedTuple
 from stridetool.analysis.conditions import UNLIMITED
 from stridetool.analysis.rewind import Start
 from stridetool.core.drivers.sim import SimDriver
-from stridetool.core.memory.blocks import SMALL_BUFFER
 from stridetool.core.memory.recorded import DEFAULT_POOL, DeviceRecording, History, PoolId
 
 
@@ -100,27 +99,12 @@ def device_bytes(recording: DeviceRecording, start: Start) -> int:
 
     It matters to expandable segments alone: how much room there is behind a block is part of their best fit.
     """
-    lowest: dict[tuple[PoolId, int, bool], int] = {}
-    history = recording.history
-    places = [
-        (known or DEFAULT_POOL, on, size == SMALL_BUFFER, place)
-        for action, known, on, size, place in zip(
-            history.actions, history.pool_ids, history.streams, history.sizes, history.addresses, strict=True
-        )
-        if action == "segment_map"
-    ]
-    places += [(s.pool_id, s.stream, s.is_small, s.address) for s in recording.segments if s.is_expandable]
-    places += [(s.pool_id, s.stream, s.is_small, s.address) for s in start.segments.values() if s.is_expandable]
-    for pool, stream, small, address in places:
-        key = pool, stream, small
-        lowest[key] = min(lowest.get(key, address), address)
-    starts = sorted(lowest.values())
-    gaps = [after - before for before, after in pairwise(starts)]
+    gaps = [after - before for before, after in pairwise(sorted(start.reserved.values()))]
     held = sum(segment.size for segment in recording.segments)
     plausible = [gap * 8 // 9 for gap in gaps if gap > held]
     if plausible:
         return min(plausible)
-    return max(_usable_at_failures(history, held), default=UNLIMITED)
+    return max(_usable_at_failures(recording.history, held), default=UNLIMITED)
 
 
 def _usable_at_failures(history: History, held: int) -> Iterator[int]:

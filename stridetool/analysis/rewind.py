@@ -23,6 +23,7 @@ from stridetool.core.memory.recorded import (
     Frames,
     HeldSegment,
     History,
+    Kind,
     PoolId,
     Range,
 )
@@ -42,9 +43,14 @@ class StartBlock(NamedTuple):
 
 @dataclass(slots=True)
 class Start:
-    """The state before the first entry. `problems` counts entries that the end of the recording contradicts."""
+    """The state before the first entry. `problems` counts entries that the end of the recording contradicts.
+
+    `reserved` says where the reserved range of the expandable segments of a kind begins: at the lowest address that
+    is ever mapped. What lies below the memory that is mapped at the start may be mapped later.
+    """
 
     segments: dict[int, Range] = field(default_factory=dict)
+    reserved: dict[Kind, int] = field(default_factory=dict)
     blocks: dict[int, StartBlock] = field(default_factory=dict)
     problems: Counter[str] = field(default_factory=Counter)
     first_problem: int | None = None
@@ -90,6 +96,7 @@ def rewind(recording: DeviceRecording) -> Start:
         address: StartBlock(address, *block[:2], address in pending, block[2]) for address, block in live.items()
     }
     start.segments = ranges.segments()
+    start.reserved = _lowest_mapped(recording, start.segments.values())
     start.is_complete = not start.segments and not start.blocks
     return start
 
@@ -105,6 +112,23 @@ def _undo(history: History, index: int, ranges: _Ranges) -> str | None:
     pool = history.pool_ids[index]
     ranges.add(address, size, history.streams[index], pool or DEFAULT_POOL, action == "segment_unmap")
     return None
+
+
+def _lowest_mapped(recording: DeviceRecording, ranges: Iterable[Range]) -> dict[Kind, int]:
+    """The lowest address of each kind that is mapped at the start, at the end, or by an entry."""
+    history = recording.history
+    entries = zip(history.actions, history.pool_ids, history.streams, history.sizes, history.addresses, strict=True)
+    places = [
+        (Kind(pool or DEFAULT_POOL, size == SMALL_BUFFER, stream), address)
+        for action, pool, stream, size, address in entries
+        if action == "segment_map"
+    ]
+    for held in (recording.segments, ranges):
+        places += [(Kind(s.pool_id, s.is_small, s.stream), s.address) for s in held if s.is_expandable]
+    lowest: dict[Kind, int] = {}
+    for kind, address in places:
+        lowest[kind] = min(lowest.get(kind, address), address)
+    return lowest
 
 
 class _Evidence:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import stat
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
 from stridetool.core.memory.events import Event
 from stridetool.core.memory.oom_message import OomMessage
@@ -34,7 +36,7 @@ def read_allocations(path: Path) -> tuple[str, Allocations]:
     """(kind, content) of a file. Raises InputError for what is none of these, damaged or hostile."""
     try:
         with path.open("rb") as file:
-            data = file.read(MAX_BYTES + 1)
+            data = _content(file)
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror}") from error
     if len(data) > MAX_BYTES:
@@ -43,6 +45,17 @@ def read_allocations(path: Path) -> tuple[str, Allocations]:
         return _read(_unpacked(data))
     except InputError as error:
         raise InputError(f"cannot read {path}: {error.message}", hint=error.hint) from error
+
+
+def _content(file: BinaryIO) -> bytes:
+    """All of it, or one byte more than may be. `read` reserves what it is asked for: a file tells its size first."""
+    status = os.fstat(file.fileno())
+    if stat.S_ISREG(status.st_mode):
+        return file.read(min(status.st_size, MAX_BYTES) + 1)
+    data = bytearray()
+    while len(data) <= MAX_BYTES and (chunk := file.read(_CHUNK)):
+        data += chunk
+    return bytes(data)
 
 
 def is_allocations(head: bytes) -> bool:

@@ -50,6 +50,14 @@ class Range(NamedTuple):
     is_expandable: bool
 
 
+class Kind(NamedTuple):
+    """What memory is for: free memory of one kind serves no request of another."""
+
+    pool_id: PoolId
+    is_small: bool
+    stream: int
+
+
 class History(NamedTuple):
     """The recorded entries, oldest first, as columns. `addresses` holds the device's free bytes for `oom`.
 

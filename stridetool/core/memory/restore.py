@@ -6,8 +6,9 @@ addresses afterwards: `place` hands out a given address, `grant` and `give_back`
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import pairwise
+from types import MappingProxyType
 
 from stridetool.core.drivers.sim import SimDriver
 from stridetool.core.memory import expandable, growth, private
@@ -23,7 +24,7 @@ from stridetool.core.memory.blocks import (
     put_before,
 )
 from stridetool.core.memory.caching import CachingAllocator
-from stridetool.core.memory.recorded import DEFAULT_POOL, PoolId, Range
+from stridetool.core.memory.recorded import DEFAULT_POOL, Kind, PoolId, Range
 from stridetool.errors import InputError, OutOfMemoryError
 
 
@@ -38,11 +39,17 @@ def pool_of(heap: CachingAllocator, pool_id: PoolId, is_small: bool) -> BlockPoo
 
 
 def install(
-    heap: CachingAllocator, ranges: Iterable[Range], live: Mapping[int, tuple[int, int]], *, page: int
+    heap: CachingAllocator,
+    ranges: Iterable[Range],
+    live: Mapping[int, tuple[int, int]],
+    *,
+    page: int,
+    reserved: Mapping[Kind, int] = MappingProxyType({}),
 ) -> dict[int, Block]:
     """Memory held and the blocks live in it, address → (size, requested): the blocks, by address.
 
-    `page` is the size of the pages of large expandable segments. Segments are numbered by address, for want of a
+    `page` is the size of the pages of large expandable segments, `reserved` where the reserved ranges of a kind
+    begin, if that is known; else they begin with their mapped memory. Segments are numbered by address, for want of a
     better order. Raises OutOfMemoryError when the device is smaller than what is held.
     """
     blocks: dict[int, Block] = {}
@@ -55,7 +62,8 @@ def install(
         if first.is_expandable:
             whole = all(each.size % page == 0 for each in group)
             step = page if whole and not first.is_small else SMALL_BUFFER
-            segment = _reserve_at(heap, pool, first, group[-1], step, _room_behind(group[-1], ordered))
+            begin = _begin(first, reserved, ordered, step)
+            segment = _reserve_at(heap, pool, begin, group[-1], step, _room_behind(group[-1], ordered))
             for each in group:
                 _map_at(heap, segment, each.address, each.size)
         else:
@@ -73,10 +81,10 @@ def install(
 
 def _segments(ranges: list[Range], page: int) -> Iterator[list[Range]]:
     """Mapped ranges of one pool and stream are parts of one segment, if their distances are whole pages."""
-    open_groups: dict[tuple[PoolId, bool, int], list[Range]] = {}
+    open_groups: dict[Kind, list[Range]] = {}
     groups: list[list[Range]] = []
     for each in ranges:
-        key = (each.pool_id, each.is_small, each.stream)
+        key = Kind(each.pool_id, each.is_small, each.stream)
         step = SMALL_BUFFER if each.is_small else page
         group = open_groups.get(key) if each.is_expandable else None
         if group is not None and (each.address - group[0].address) % step == 0 and groups[-1] is group:
@@ -88,10 +96,18 @@ def _segments(ranges: list[Range], page: int) -> Iterator[list[Range]]:
     return iter(groups)
 
 
+def _begin(first: Range, reserved: Mapping[Kind, int], ranges: list[Range], page: int) -> Range:
+    """The first mapped range from where the address space before it begins, if nothing else is there."""
+    begin = reserved.get(Kind(first.pool_id, first.is_small, first.stream), first.address)
+    before = bisect_left(ranges, first) - 1
+    end = ranges[before].address + ranges[before].size if before >= 0 else 0
+    return first._replace(address=begin) if end <= begin and (first.address - begin) % page == 0 else first
+
+
 def _room_behind(last: Range, ranges: list[Range]) -> int:
     """Addresses up to the next range of another segment, or plenty."""
-    following = next((b for a, b in pairwise(ranges) if a is last), None)
-    return following.address - last.address if following is not None else last.size + (1 << 48)
+    following = bisect_right(ranges, last)
+    return ranges[following].address - last.address if following < len(ranges) else last.size + (1 << 48)
 
 
 def _reserve_at(heap: CachingAllocator, pool: BlockPool, first: Range, last: Range, page: int, room: int) -> Segment:
@@ -185,9 +201,11 @@ def block_at(segment: Segment, address: int) -> Block | None:
 
 
 def segment_at(heap: CachingAllocator, address: int) -> Segment | None:
-    """The segment in which `address` lies."""
-    starts = [start for start in heap.segments if start <= address]
-    segment = heap.segments[max(starts)] if starts else None
+    """The segment in which `address` lies: most often it begins there."""
+    segment = heap.segments.get(address)
+    if segment is None:
+        starts = [start for start in heap.segments if start <= address]
+        segment = heap.segments[max(starts)] if starts else None
     return segment if segment is not None and address < segment.address + segment.size else None
 
 
