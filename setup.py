@@ -35,7 +35,7 @@ setup(
         extension(
             "stridetool.core.memory._replay",
             "stridetool/core/memory/csrc/_replay.c",
-            "blocks device growth heap",
+            "blocks device segments streams expandable growth heap private state",
         ),
     ],
     options={"bdist_wheel": {"py_limited_api": "cp311"}} if LIMITED else {},

@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 from stridetool.analysis.conditions import Conditions
-from stridetool.analysis.figures import IS_COMPILED, figures, numbers_of
+from stridetool.analysis.quick_replay import encode, quick_replay
 from stridetool.analysis.replay import compile_events, replay
 from stridetool.core.memory.events import Event
 from stridetool.core.memory.settings import Settings
@@ -62,19 +62,19 @@ def main():
     print(f"{'trace':16} {'settings':26} {'compiled/s':>12} {'Python/s':>10} {'dict/s':>12} {'dict: Python':>12}")
     for name, path in TRACES.items():
         compiled = program(path, options.events)
-        numbers = numbers_of(compiled)
+        encoded = encode(compiled)
         for text in SETTINGS:
-            settings = Settings.parse(text)
+            conditions = Conditions(Settings.parse(text), CAPACITY)
             rivals = {
-                "compiled": lambda c=compiled, n=numbers, s=settings: figures(c, n, Conditions(s, CAPACITY)),
-                "Python": lambda c=compiled, s=settings: replay(c, settings=s, capacity=CAPACITY),
-                "dict": lambda c=compiled: dictionary_work(c.rows),
+                "compiled": lambda p=compiled, e=encoded, c=conditions: quick_replay(p, e, c),
+                "Python": lambda p=compiled, c=conditions: replay(p, c),
+                "dict": lambda p=compiled: dictionary_work(p.rows),
             }
             best = dict.fromkeys(rivals, float("inf"))
             for _ in range(options.rounds):
                 best = {rival: min(best[rival], seconds(work)) for rival, work in rivals.items()}
             fast, own, plain = (len(compiled.rows) / best[rival] for rival in rivals)
-            first = f"{fast:12,.0f}" if IS_COMPILED else f"{'-':>12}"
+            first = f"{fast:12,.0f}" if encoded else f"{'-':>12}"
             print(f"{name:16} {text or 'default':26} {first} {own:10,.0f} {plain:12,.0f} {plain / own:12.1f}")
 
 

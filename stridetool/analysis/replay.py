@@ -9,19 +9,19 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeGuard
 
+from stridetool.analysis.conditions import UNLIMITED, Conditions
 from stridetool.core.collections_off import without_collections
 from stridetool.core.drivers.sim import SimDriver
 from stridetool.core.memory.blocks import Block
 from stridetool.core.memory.caching import CachingAllocator
 from stridetool.core.memory.events import Event
 from stridetool.core.memory.messages import TOO_LARGE
-from stridetool.core.memory.settings import DEFAULT, Settings
 from stridetool.errors import InputError, OutOfMemoryError
 
 # NULL is an allocation of 0 bytes, HUGE one that torch refuses before its allocator sees it.
 ALLOC, FREE, NULL, HUGE, RECORD_STREAM, OTHER = range(6)
 MAX_NBYTES = 1 << 63
-MAX_STREAM = 1 << 64
+STREAMS = 1 << 64
 
 Row = tuple[int, int, int, int]  # (code, slot, nbytes, stream)
 OnEvent = Callable[[int, Event, int | None, bool, CachingAllocator], None]
@@ -102,7 +102,7 @@ def compile_events(events: Iterable[Event]) -> Program:
                 rows.append((FREE, slot, 0, 0))
             elif op == "alloc":
                 sized = type(nbytes) is int and 0 <= nbytes < MAX_NBYTES
-                if not sized or type(stream) is not int or not 0 <= stream <= MAX_STREAM or identity in live:
+                if not sized or type(stream) is not int or not 0 <= stream < STREAMS or identity in live:
                     raise _refused(len(rows), event, live)
                 if spare:
                     slot = spare.pop()
@@ -127,7 +127,7 @@ def _is_size(nbytes: object) -> bool:
 
 
 def _is_stream(stream: object) -> TypeGuard[int]:
-    return type(stream) is int and 0 <= stream <= MAX_STREAM
+    return type(stream) is int and 0 <= stream < STREAMS
 
 
 def _is_sound(event: Event) -> bool:
@@ -159,21 +159,27 @@ def _refused(index: int, event: Event, live: dict[Any, int]) -> InputError:
     return InputError(f"cannot replay event {index} ({op}): {problem}")
 
 
+def simulated(conditions: Conditions) -> tuple[SimDriver, CachingAllocator]:
+    """A device under `conditions`, and an empty allocator on it."""
+    driver = SimDriver(
+        conditions.capacity or UNLIMITED,
+        address_policy=conditions.address_policy,
+        stream_events=conditions.stream_events,
+    )
+    settings, policy, fraction = conditions.settings, conditions.policy, conditions.fraction
+    return driver, CachingAllocator(driver, settings, policy=policy, fraction=fraction)
+
+
 def replay(
     events: Iterable[Event] | Program,
+    conditions: Conditions,
     *,
-    settings: Settings = DEFAULT,
-    capacity: int,
-    fraction: float = 1.0,
-    policy: str = "2.14",
-    address_policy: str = "bump",
-    stream_events: str | int = "auto",
     on_event: OnEvent | None = None,
     history: bool = False,
     warm: Warm | None = None,
     stop_at_oom: bool = False,
 ) -> ReplayResult:
-    """Run `events` on a simulated device of `capacity` bytes.
+    """Run `events` on a simulated device under `conditions`.
 
     `on_event(index, event, address, out_of_memory, allocator)` sees the state after each event; the address is
     None for everything but an allocation of more than 0 bytes that succeeded. With `history` the allocator keeps
@@ -182,14 +188,13 @@ def replay(
     `stop_at_oom` it is the end.
     """
     program = events if isinstance(events, Program) else compile_events(events)
-    driver = SimDriver(capacity, address_policy=address_policy, stream_events=stream_events)
-    allocator = CachingAllocator(driver, settings, policy=policy, fraction=fraction)
+    driver, allocator = simulated(conditions)
     if history:
         allocator.record_history()
     with without_collections():
         blocks = warm_up(program, allocator, driver, warm)
         first = 0 if warm is None else warm.rows
-        manual = stream_events == "manual"
+        manual = conditions.stream_events == "manual"
         ooms, skipped = _run(program, allocator, driver, blocks, first, manual, on_event, stop_at_oom)
     return ReplayResult(allocator, driver, len(program.rows), tuple(ooms), tuple(skipped))
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from stridetool.analysis.certificate import Failure, certificate
-from stridetool.analysis.conditions import UNLIMITED, Conditions
+from stridetool.analysis.conditions import Conditions
 from stridetool.analysis.fragmentation import fragmentation, free_memory, pins, sites
 from stridetool.analysis.held import held_segments, segment_rows
 from stridetool.analysis.leaks import Changes, leaks
@@ -90,16 +90,7 @@ def trace_report(
     """
     program = compile_events(events if at is None else events[: at + 1])
     watcher = Watcher(len(program.rows), emit)
-    result = replay(
-        program,
-        settings=conditions.settings,
-        capacity=conditions.capacity or UNLIMITED,
-        fraction=conditions.fraction,
-        policy=conditions.policy,
-        address_policy=conditions.address_policy,
-        stream_events=conditions.stream_events,
-        on_event=watcher,
-    )
+    result = replay(program, conditions, on_event=watcher)
     segments = held_segments(result.allocator)
     called = {
         block.address: _called(watcher.asked_at[block.address], program, names)
@@ -107,7 +98,7 @@ def trace_report(
         for block in segment.blocks
         if block.state != INACTIVE
     }
-    page = conditions.settings.large_segment_size
+    page, done = conditions.settings.large_segment_size, outcome(program, result)
     report = DeviceReport(
         source=source,
         device=DeviceFacts(conditions.device_name, conditions.capacity, True),
@@ -118,12 +109,13 @@ def trace_report(
         timeline=watcher.sampler.timeline(),
         certificate=certificate(watcher.failures),
         floor_bytes=floor_bytes(program),
-        outcome=outcome(program, result),
+        outcome=done,
         free_memory=free_memory(segments),
         pins=pins(segments, called, page=page, top=top),
         sites=sites(segments, called, top=top) if names else (),
         leaks=leaks(changes_of(program, names), (), top=top),
         at=at,
+        has_history=done.allocations > 0,
     )
     return Replayed(report, program, result)
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from stridetool.analysis.conditions import Conditions
-from stridetool.analysis.figures import IS_COMPILED, Figures, Numbers, figures, numbers_of
 from stridetool.analysis.packing import floor_bytes
+from stridetool.analysis.quick_replay import EVENTS_PER_SECOND, EncodedTrace, ReplayOutcome, encode, quick_replay
 from stridetool.analysis.replay import Program, Warm
 from stridetool.core.memory.blocks import Block
 from stridetool.core.memory.caching import CachingAllocator
@@ -36,7 +36,7 @@ GRID = (
     "max_split_size_mb:512,roundup_power2_divisions:4",
 )
 PAGE = 2 << 20  # bytes; the resolution of the smallest capacity
-_BISECTED = 30_000_000 if IS_COMPILED else 1_500_000  # events replayed for one smallest capacity at most
+_BISECTED = 5 * EVENTS_PER_SECOND  # events replayed for one smallest capacity at most
 _CLOSE = 1.02  # settings whose peaks differ by less are as good as each other
 _WORTH = 0.97  # of the peak as it is: less gain is no reason to change anything
 
@@ -68,10 +68,9 @@ class Case:
     has_start: bool = False
 
     @cached_property
-    def numbers(self) -> Numbers | None:
+    def encoded(self) -> EncodedTrace | None:
         """The trace for the compiled replay, if there is one."""
-        streams = {each.stream for each in self.warm.ranges} if self.warm else ()
-        return numbers_of(self.program, streams) if IS_COMPILED else None
+        return encode(self.program, {each.stream for each in self.warm.ranges} if self.warm else ())
 
     @cached_property
     def floor_bytes(self) -> int:
@@ -94,7 +93,7 @@ def try_settings(case: Case, settings: Settings) -> tuple[WhatIf, ...]:
     return (cold,) if same else (cold, warm)
 
 
-def _row(run: Figures, settings: Settings, start: str, smallest: int | None) -> WhatIf:
+def _row(run: ReplayOutcome, settings: Settings, start: str, smallest: int | None) -> WhatIf:
     return WhatIf(
         settings=settings.text or str(settings),
         start=start,
@@ -109,16 +108,16 @@ def _row(run: Figures, settings: Settings, start: str, smallest: int | None) -> 
     )
 
 
-def _run(case: Case, conditions: Conditions, warm: WarmStart | None = None, *, stop: bool = False) -> Figures:
+def _run(case: Case, conditions: Conditions, warm: WarmStart | None = None, *, stop: bool = False) -> ReplayOutcome:
     start = None if warm is None else Warm(warm, warm.rows)
-    return figures(case.program, case.numbers, conditions, warm=start, stop_at_oom=stop)
+    return quick_replay(case.program, case.encoded, conditions, warm=start, stop_at_oom=stop)
 
 
-def smallest_capacity(case: Case, settings: Settings, run: Figures) -> int | None:
+def smallest_capacity(case: Case, settings: Settings, run: ReplayOutcome) -> int | None:
     """The least capacity, in steps of 2 MiB, under which nothing fails; `run` is the outcome under the case's own.
 
-    By bisection upwards from what is asked for at once, as far as a bounded number of events allows: more than the
-    least, then. None when nothing is enough.
+    By bisection, in unequal parts, upwards from what is asked for at once, as far as a bounded number of events
+    allows: more than the least, then. None when nothing is enough.
     """
     if any(event.op == "set_capacity" for event in case.program.events):
         return None
@@ -143,7 +142,7 @@ def smallest_capacity(case: Case, settings: Settings, run: Figures) -> int | Non
     return max(high, 1) * PAGE
 
 
-def _enough(run: Figures, conditions: Conditions) -> int:
+def _enough(run: ReplayOutcome, conditions: Conditions) -> int:
     """The pages of a device under which `run` goes the same way: what it got is there, and what it did not get is not.
 
     Nearly so where more goes by the size of the device: when garbage is collected, and how large the ranges of
@@ -151,7 +150,7 @@ def _enough(run: Figures, conditions: Conditions) -> int:
     """
     pages = -(-run.peak_reserved_bytes // PAGE)
     if conditions.settings.large_segment_size % PAGE:
-        pages += pages // 8  # a segment takes whole pages
+        pages += pages // 8  # a segment of 20 MiB or more takes whole pages: up to a tenth more
     fraction = min(conditions.fraction, conditions.settings.per_process_memory_fraction)
     return pages if fraction == 1.0 else int(pages / fraction) + 2
 

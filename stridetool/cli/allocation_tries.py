@@ -13,7 +13,7 @@ from stridetool.cli.allocation_request import Request, sweep_command
 from stridetool.cli.progress import announced
 from stridetool.report.alloc import DeviceReport
 
-_A_SECOND = {True: 400_000, False: 50_000}  # events times settings, by whether the replay is compiled
+_TIMES = 6  # that a sweep replays the trace for each setting, about
 
 
 def tried_part(part: Part, request: Request, quiet: bool) -> Part:
@@ -31,20 +31,21 @@ def tried_part(part: Part, request: Request, quiet: bool) -> Part:
 
 def _tried(report: DeviceReport, case: Case, request: Request, expandable: bool, quiet: bool) -> DeviceReport:
     """Without a history nothing is recommended: all that is known is how things stood."""
-    from stridetool.analysis.figures import IS_COMPILED
+    from stridetool.analysis.quick_replay import EVENTS_PER_SECOND
     from stridetool.analysis.what_if import GRID
     from stridetool.cli.sweeping import tried
 
     events = len(case.program.rows)
     work = events * (1 + len(request.what_if) + request.sweep * len(GRID))
     saying = announced(f"trying other settings on {events:,} events", quiet=quiet, at_once=True)
-    with saying if work > _A_SECOND[IS_COMPILED] else nullcontext():
+    with saying if work > EVENTS_PER_SECOND / _TIMES else nullcontext():
         report = tried(report, case, request.what_if, request.sweep, expandable)
     return report if report.has_history else msgspec.structs.replace(report, recommended=None)
 
 
 def _is_open(report: DeviceReport) -> bool:
     """Whether requests fail, a setting could help, and none is known that does."""
-    if report.certificate is None or report.is_hopeless or report.recommended is not None:
+    proof = report.certificate
+    if proof is None or proof.no_setting_helps or report.recommended is not None:
         return False
     return not any(row.fits for row in report.what_if if row.settings == report.settings and row.start != "warm")

@@ -5,23 +5,27 @@ from __future__ import annotations
 import multiprocessing
 import os
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from functools import partial
+from multiprocessing.context import BaseContext
 
 import msgspec
 
 from stridetool.analysis.packing import packing_bytes
+from stridetool.analysis.quick_replay import EVENTS_PER_SECOND
 from stridetool.analysis.what_if import GRID, Case, parsed, ranked, recommend, try_settings
 from stridetool.cli.progress import progress_bar
 from stridetool.core.memory.settings import Settings
 from stridetool.report.alloc import DeviceReport, WhatIf
 
-_ALONE = 150_000  # events times settings below which starting processes costs more than it saves
-_case: Case | None = None  # what a worker tries, set when it starts
+_ALONE = EVENTS_PER_SECOND // 2  # events times settings below which starting processes costs more than it saves
+_case: Case | None = None  # what a worker process tries, set when it starts
 
 
 def tried(report: DeviceReport, case: Case, texts: Sequence[str], sweep: bool, expandable: bool) -> DeviceReport:
     """The report with its what-ifs (the settings as they are first, or ranked in a sweep) and a recommendation."""
-    current = case.conditions.settings
+    current, proof = case.conditions.settings, report.certificate
+    is_hopeless = proof is not None and proof.no_setting_helps
     wanted = [current, *parsed(texts)]
     if sweep:
         wanted += [settings for settings in parsed(GRID) if settings not in wanted]
@@ -29,7 +33,7 @@ def tried(report: DeviceReport, case: Case, texts: Sequence[str], sweep: bool, e
     return msgspec.structs.replace(
         report,
         what_if=tuple(ranked(rows) if sweep else rows),
-        recommended=None if report.is_hopeless else recommend(rows, rows[0].settings, expandable=expandable),
+        recommended=None if is_hopeless else recommend(rows, rows[0].settings, expandable=expandable),
         packing_bytes=packing_bytes(case.program),
     )
 
@@ -45,21 +49,19 @@ def _all_rows(case: Case, wanted: Sequence[Settings]) -> list[tuple[WhatIf, ...]
 
 def _each(case: Case, wanted: Sequence[Settings]) -> Iterator[tuple[WhatIf, ...]]:
     workers = min(os.cpu_count() or 1, len(wanted))
-    if workers < 2 or len(case.program.rows) * len(wanted) < _ALONE:
+    if case.encoded is not None:  # the compiled replay lets other threads run
+        with ThreadPoolExecutor(workers) as threads:
+            yield from threads.map(partial(try_settings, case), wanted)
+    elif workers > 1 and len(case.program.rows) * len(wanted) > _ALONE:
+        with ProcessPoolExecutor(workers, _context(), _start, (case,)) as processes:
+            yield from processes.map(_try, wanted)
+    else:
         yield from (try_settings(case, settings) for settings in wanted)
-        return
-    with _workers(workers, case) as pool:
-        yield from pool.map(_try, wanted)
 
 
-def _workers(count: int, case: Case) -> Executor:
-    """Threads for the compiled replay, which shares everything, else processes."""
-    if case.numbers is not None:
-        return ThreadPoolExecutor(count, initializer=_start, initargs=(case,))
-    # Forked workers inherit the trace; others are sent it once each.
-    method = "fork" if "fork" in multiprocessing.get_all_start_methods() else None
-    context = multiprocessing.get_context(method)
-    return ProcessPoolExecutor(count, mp_context=context, initializer=_start, initargs=(case,))
+def _context() -> BaseContext:
+    """Forked workers inherit the trace; others are sent it once each."""
+    return multiprocessing.get_context("fork" if "fork" in multiprocessing.get_all_start_methods() else None)
 
 
 def _start(case: Case) -> None:

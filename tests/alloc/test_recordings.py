@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from stridetool.analysis.conditions import Conditions
 from stridetool.analysis.exactness import check
 from stridetool.analysis.held import held_segments, stats_of
 from stridetool.analysis.packing import _Arena, floor_bytes, lifetimes, packing_bytes
@@ -97,7 +98,7 @@ def test_a_replay_of_the_requests_ends_where_the_recording_does():
         found, _ = check(device, conf, "2.14", until=failures[-1])
         usable = found.allocator.reserved_bytes + device.history.addresses[failures[-1]]
         requests = requests_of(device, rewind(device))
-        result = replay(requests.events, settings=conf, capacity=usable, stream_events="manual")
+        result = replay(requests.events, Conditions(conf, usable, stream_events="manual"))
         assert len(result.ooms) == len(failures)
         assert result.allocator.active_bytes == stats_of(device.segments)["active_bytes.all.current"]
 
@@ -131,7 +132,7 @@ def traces(draw):
 def test_no_allocator_reserves_less_than_the_floor(events, text):
     program = compile_events(events)
     floor = floor_bytes(program)
-    reserved = replay(program, settings=Settings.parse(text), capacity=1 << 50).peak_reserved_bytes
+    reserved = replay(program, Conditions(Settings.parse(text))).peak_reserved_bytes
     assert floor <= reserved
     packed = packing_bytes(program)
     assert floor <= packed <= sum(block.size for block in lifetimes(program))

@@ -8,7 +8,7 @@ import pytest
 
 from stridetool.analysis import what_if
 from stridetool.analysis.conditions import Conditions
-from stridetool.analysis.figures import figures
+from stridetool.analysis.quick_replay import quick_replay
 from stridetool.analysis.recording_report import recording_reports
 from stridetool.analysis.replay import compile_events
 from stridetool.cli import sweeping
@@ -46,8 +46,8 @@ def test_threads_and_processes_and_one_alone(case, monkeypatch):
     monkeypatch.setattr(sweeping.os, "cpu_count", lambda: 2)
     assert rows(case) == alone
     in_python = cached_property(lambda self: None)
-    in_python.__set_name__(what_if.Case, "numbers")
-    monkeypatch.setattr(what_if.Case, "numbers", in_python)
+    in_python.__set_name__(what_if.Case, "encoded")
+    monkeypatch.setattr(what_if.Case, "encoded", in_python)
     again = what_if.Case(case.program, case.conditions, case.warm, case.has_start)
     assert rows(again) == alone
 
@@ -67,5 +67,5 @@ def test_the_smallest_capacity_is_enough_and_less_is_not(text, case):
     settings = Settings.parse(text)
     capacity = what_if.try_settings(case, settings)[0].smallest_capacity_bytes
     for nbytes, fails in ((capacity, False), (capacity - what_if.PAGE, True)):
-        run = figures(case.program, None, replace(case.conditions, settings=settings, capacity=nbytes))
+        run = quick_replay(case.program, None, replace(case.conditions, settings=settings, capacity=nbytes))
         assert bool(run.ooms) == fails

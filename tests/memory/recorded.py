@@ -6,6 +6,7 @@ import json
 import lzma
 from pathlib import Path
 
+from stridetool.analysis.conditions import Conditions
 from stridetool.core.drivers.sim import MALLOC_BASE, VIRTUAL_BASE, SimDriver
 from stridetool.core.memory.events import Event
 from stridetool.core.memory.settings import Settings
@@ -41,9 +42,9 @@ def trace(name):
         return [event(json.loads(line)) for line in lines]
 
 
-def options(case):
+def conditions(case):
     names = ("capacity", "fraction", "address_policy", "stream_events")
-    return {"settings": Settings.parse(case["conf"]), **{name: case[name] for name in names}}
+    return Conditions(Settings.parse(case["conf"]), **{name: case[name] for name in names})
 
 
 def offset(address):

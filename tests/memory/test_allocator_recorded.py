@@ -8,6 +8,7 @@ import pickle
 import pytest
 import recorded
 
+from stridetool.analysis.conditions import Conditions
 from stridetool.analysis.replay import compile_events, replay
 from stridetool.core.drivers.sim import SimDriver
 from stridetool.core.memory.caching import CachingAllocator
@@ -33,7 +34,7 @@ def test_case(name, monkeypatch):
     case = CASES[name]
     monkeypatch.setattr("stridetool.analysis.replay.SimDriver", recorded.RecordingDriver)
     columns = recorded.Columns()
-    result = replay(program(f"traces/{case['trace']}"), **recorded.options(case), on_event=columns)
+    result = replay(program(f"traces/{case['trace']}"), recorded.conditions(case), on_event=columns)
     assert columns.first_difference(case) is None
     assert list(result.ooms) == case["ooms"]
     assert list(result.skipped) == case["skipped"]
@@ -46,7 +47,7 @@ def test_case(name, monkeypatch):
 @pytest.mark.parametrize("name", MODELS)
 def test_model(name):
     case = MODELS[name]
-    ends_alike(replay(program("models/resnet50_amp"), **recorded.options(case)), case)
+    ends_alike(replay(program("models/resnet50_amp"), recorded.conditions(case)), case)
 
 
 @pytest.mark.parametrize("entry", recorded.load("rounding.json.xz"), ids=lambda entry: entry["conf"])
@@ -60,7 +61,7 @@ def test_rounding(entry):
 
 def test_history_is_torchs():
     """Action, address, size and stream of every entry that torch recorded for the same trace."""
-    result = replay(program("traces/mixed_3"), capacity=8 << 30, history=True)
+    result = replay(program("traces/mixed_3"), Conditions(capacity=8 << 30), history=True)
     own = [
         [e["action"], e.get("addr", e.get("device_free")), e["size"], e["stream"]]
         for e in result.allocator.snapshot()["device_traces"][0]
@@ -70,7 +71,7 @@ def test_history_is_torchs():
 
 
 def test_snapshot_survives_pickle():
-    snapshot = replay(program("traces/streams_1"), capacity=8 << 30, history=True).allocator.snapshot()
+    snapshot = replay(program("traces/streams_1"), Conditions(capacity=8 << 30), history=True).allocator.snapshot()
     assert pickle.loads(pickle.dumps(snapshot)) == snapshot
     assert {"segments", "device_traces", "allocator_settings", "external_annotations"} <= set(snapshot)
 

@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+from stridetool.analysis.conditions import Conditions
 from stridetool.analysis.replay import replay
 from stridetool.core.drivers.device import CPU, Device, driver_for, set_driver
 from stridetool.core.drivers.host import HostDriver
@@ -170,7 +171,7 @@ def test_recorded_trace_replays():
         Event("free", 2),
         Event("empty_cache"),
     ]
-    result = replay(allocator.events, capacity=400 * MIB)
+    result = replay(allocator.events, Conditions(capacity=400 * MIB))
     assert result.stats == allocator.upstream.memory_stats()
     assert second.address
 
@@ -305,7 +306,7 @@ def test_rejected_text():
 def test_exbibyte_text():
     with pytest.raises(OutOfMemoryError, match="Tried to allocate more than 1EB memory"):
         caching().allocate(1 << 60)
-    result = replay([Event("alloc", 1, 1 << 60), Event("free", 1)], capacity=1 << 62)
+    result = replay([Event("alloc", 1, 1 << 60), Event("free", 1)], Conditions(capacity=1 << 62))
     assert (result.ooms, result.skipped) == ((0,), (1,))
     assert result.stats["num_ooms"] == 0  # refused before the allocator sees it
 
@@ -405,20 +406,20 @@ def test_history_can_be_bounded():
 )
 def test_traces_that_make_no_sense(events, problem):
     with pytest.raises(InputError, match=re.escape(problem)):
-        replay(events, capacity=MIB)
+        replay(events, Conditions(capacity=MIB))
 
 
 def test_pages_are_bounded():
     """A trace cannot make a simulated device map pages without end."""
     settings = Settings.parse("expandable_segments:True")
     with pytest.raises(UsageError, match="maps at most"):
-        replay([Event("alloc", 1, 1 << 59)], capacity=1 << 61, settings=settings)
+        replay([Event("alloc", 1, 1 << 59)], Conditions(settings, 1 << 61))
 
 
 def test_a_device_that_grew_beyond_its_ranges():
     """A range is 9/8 of the device as it was: what does not fit is out of memory, and the rest goes on."""
     events = [Event("set_capacity", nbytes=400 * MIB), Event("alloc", 1, 200 * MIB), Event("alloc", 2, 20 * MIB)]
-    result = replay(events, capacity=100 * MIB, settings=Settings.parse("expandable_segments:True"))
+    result = replay(events, Conditions(Settings.parse("expandable_segments:True"), 100 * MIB))
     assert result.ooms == (1,)
     assert result.allocator.allocated_bytes == 20 * MIB
 
@@ -427,7 +428,7 @@ def test_empty_allocations_are_null():
     seen = []
     result = replay(
         [Event("alloc", 1, 0), Event("free", 1)],
-        capacity=MIB,
+        Conditions(capacity=MIB),
         on_event=lambda index, event, address, failed, allocator: seen.append((address, failed)),
     )
     assert seen == [(None, False), (None, False)]

@@ -11,13 +11,14 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 
 from stridetool.analysis.conditions import Conditions
-from stridetool.analysis.figures import figures, numbers_of
+from stridetool.analysis.quick_replay import compiled_replay, encode, quick_replay
 from stridetool.analysis.recording_report import recording_reports
-from stridetool.analysis.replay import ALLOC, HUGE, NULL, Warm, compile_events, replay
+from stridetool.analysis.replay import ALLOC, FREE, HUGE, NULL, OTHER, RECORD_STREAM, Warm, compile_events, replay
+from stridetool.analysis.what_if import WarmStart
 from stridetool.core.memory.events import Event
-from stridetool.core.memory.recorded import History
+from stridetool.core.memory.recorded import History, Range
 from stridetool.core.memory.settings import Settings
-from stridetool.errors import InputError
+from stridetool.errors import InputError, UsageError
 from stridetool.report.inspect import Source
 from stridetool.sources.allocations import read_allocations
 
@@ -29,20 +30,10 @@ SNAPSHOTS = Path(__file__).parent.parent / "data" / "snapshots"
 MIB = 1 << 20
 
 
-@pytest.fixture(autouse=True)
-def _no_way_back(monkeypatch):
-    """Only what the compiled replay itself found counts here."""
-    monkeypatch.setattr("stridetool.analysis.figures.replay", None)
-
-
 @functools.cache
 def program(name):
     found = compile_events(recorded.trace(name))
-    return found, numbers_of(found)
-
-
-def conditions_of(case):
-    return Conditions(**recorded.options(case))
+    return found, encode(found)
 
 
 def ends_as_recorded(found, case):
@@ -57,9 +48,9 @@ def ends_as_recorded(found, case):
 @pytest.mark.parametrize("name", CASES)
 def test_case(name):
     case = CASES[name]
-    trace, numbers = program(f"traces/{case['trace']}")
+    trace, encoded = program(f"traces/{case['trace']}")
     addresses = array("q", bytes(8 * len(trace.rows)))
-    found = figures(trace, numbers, conditions_of(case), addresses=addresses)
+    found = compiled_replay(trace, encoded, recorded.conditions(case), addresses=addresses)
     assert list(found.ooms) == case["ooms"]
     ends_as_recorded(found, case)
     columns = recorded.Columns()
@@ -71,7 +62,7 @@ def test_case(name):
 
 @pytest.mark.parametrize("name", MODELS)
 def test_model(name):
-    ends_as_recorded(figures(*program("models/resnet50_amp"), conditions_of(MODELS[name])), MODELS[name])
+    ends_as_recorded(compiled_replay(*program("models/resnet50_amp"), recorded.conditions(MODELS[name])), MODELS[name])
 
 
 SIZES = st.one_of(
@@ -152,17 +143,7 @@ def in_python(trace, conditions, warm=None):
     def note(index, event, address, oom, allocator):
         addresses[index] = -1 if oom and event.op == "alloc" else address or 0
 
-    found = replay(
-        trace,
-        settings=conditions.settings,
-        capacity=conditions.capacity,
-        fraction=conditions.fraction,
-        policy=conditions.policy,
-        address_policy=conditions.address_policy,
-        stream_events=conditions.stream_events,
-        on_event=note,
-        warm=warm,
-    )
+    found = replay(trace, conditions, on_event=note, warm=warm)
     return addresses, (
         found.ooms,
         found.peak_reserved_bytes,
@@ -174,7 +155,7 @@ def in_python(trace, conditions, warm=None):
 
 def alike(trace, conditions, warm=None, streams=()):
     addresses = array("q", bytes(8 * len(trace.rows)))
-    own = figures(trace, numbers_of(trace, streams), conditions, warm=warm, addresses=addresses)
+    own = compiled_replay(trace, encode(trace, streams), conditions, warm=warm, addresses=addresses)
     assert (list(addresses), tuple(own)) == in_python(trace, conditions, warm)
 
 
@@ -187,7 +168,7 @@ def alike(trace, conditions, warm=None, streams=()):
     address_policy=st.sampled_from(["bump", "firstfit"]),
     events=st.sampled_from(["auto", "manual", 2]),
 )
-@hypothesis_settings(max_examples=150, deadline=None)
+@hypothesis_settings(max_examples=300, deadline=None)
 def test_random_programs(actions, text, capacity, fraction, policy, address_policy, events):
     conditions = Conditions(
         Settings.parse(text), capacity * MIB, fraction, policy, address_policy, stream_events=events
@@ -204,35 +185,99 @@ WARM = (
 )
 
 
-@pytest.mark.parametrize("text", ["", "expandable_segments:True", "max_split_size_mb:64", "roundup_power2_divisions:4"])
-@pytest.mark.parametrize("name", WARM)
-def test_memory_that_was_there_before(name, text):
+@functools.cache
+def warm_starts(name):
     """The second half of a recording, as a ring buffer keeps it, begins with what was live then."""
     whole = read_allocations(SNAPSHOTS / name)[1]
     device = whole.devices[0]
     history = History(*(column[len(column) // 2 :] for column in device.history))
     recording = whole._replace(devices=(device._replace(history=history),))
     found = recording_reports(Source("snapshot", name), recording, Conditions(), ())
-    assert any(each.warm is not None for each in found)
-    for each in found:
-        if each.warm is not None:
-            conditions = Conditions(Settings.parse(text), 2 << 30, stream_events="manual")
-            streams = {held.stream for held in each.warm.ranges}
-            alike(each.program, conditions, Warm(each.warm, each.warm.rows), streams)
+    return [(each.program, each.warm) for each in found if each.warm is not None]
+
+
+@pytest.mark.parametrize("policy", ["2.14", "2.11", "fixed"])
+@pytest.mark.parametrize("text", ["", "expandable_segments:True", "max_split_size_mb:20", "roundup_power2_divisions:4"])
+@pytest.mark.parametrize("name", WARM)
+def test_memory_that_was_there_before(name, text, policy):
+    starts = warm_starts(name)
+    assert starts
+    for trace, warm in starts:
+        held = sum(each.size for each in warm.ranges)
+        for capacity, addresses in ((held + 8 * MIB, "bump"), (2 << 30, "firstfit")):
+            conditions = Conditions(Settings.parse(text), capacity, 1.0, policy, addresses, "manual")
+            alike(trace, conditions, Warm(warm, warm.rows), {each.stream for each in warm.ranges})
+
+
+def held(address, *sizes):
+    """One segment with live blocks of these sizes at its front."""
+    starts = [address + sum(sizes[:index]) for index in range(len(sizes))]
+    live = dict(zip(starts, zip(sizes, sizes, strict=True), strict=True))
+    segment = Range(address, 300 * MIB, 0, False, (0, 0), False)
+    return Warm(WarmStart((segment,), live, tuple(starts), len(sizes), 20 * MIB), len(sizes))
+
+
+def allocations(*sizes):
+    return [Event("alloc", index, size) for index, size in enumerate(sizes)]
+
+
+def test_a_segment_that_is_in_use_is_not_released_for_its_oversize_block():
+    """It was split before there was a max_split_size; its free part is oversize, its other part alive."""
+    sizes = (20 * MIB, 30 * MIB)
+    events = [*allocations(*sizes), Event("free", 1), Event("alloc", 2, 100 * MIB), Event("free", 0)]
+    conditions = Conditions(Settings.parse("max_split_size_mb:21"), 350 * MIB)
+    trace = compile_events(events)
+    alike(trace, conditions, held(0x7F0000000000, *sizes))
+    assert compiled_replay(trace, encode(trace), conditions, warm=held(0x7F0000000000, *sizes)).ooms == (3,)
+
+
+@pytest.mark.parametrize("address", [(1 << 63) - (1 << 40), (1 << 64) - (1 << 30)])
+def test_addresses_that_no_number_of_ours_holds(address):
+    trace = compile_events(allocations(20 * MIB, 4 * MIB))
+    warm = held(address, 20 * MIB)
+    assert compiled_replay(trace, encode(trace), Conditions(), warm=warm) is None
+    assert quick_replay(trace, encode(trace), Conditions(), warm=warm).ooms == ()
 
 
 def test_stops_at_the_first_failure():
-    trace = compile_events([Event("alloc", 1, 30 * MIB), Event("alloc", 2, 30 * MIB), Event("alloc", 3, 300 * MIB)])
+    trace = compile_events(allocations(30 * MIB, 30 * MIB, 300 * MIB))
     conditions = Conditions(capacity=40 * MIB)
-    assert figures(trace, numbers_of(trace), conditions).ooms == (1, 2)
-    assert figures(trace, numbers_of(trace), conditions, stop_at_oom=True).ooms == (1,)
+    assert compiled_replay(trace, encode(trace), conditions).ooms == (1, 2)
+    assert compiled_replay(trace, encode(trace), conditions, stop_at_oom=True).ooms == (1,)
 
 
-def test_what_makes_no_sense_is_left_to_the_python_replay(monkeypatch):
-    trace = compile_events([Event("pool_begin", 1)])
-    monkeypatch.setattr("stridetool.analysis.figures.replay", replay)
-    with pytest.raises(InputError, match="memory pool 1 does not exist"):
-        figures(trace, numbers_of(trace), Conditions(capacity=40 * MIB))
+EXPANDABLE = Settings.parse("expandable_segments:True")
+
+
+@pytest.mark.parametrize(
+    ("events", "conditions", "error"),
+    [
+        ([Event("pool_begin", 1)], Conditions(capacity=40 * MIB), InputError),
+        (allocations(1 << 45), Conditions(EXPANDABLE), UsageError),
+        (allocations(1), Conditions(capacity=1 << 62), None),
+        (allocations(*[1 << 59] * 12), Conditions(capacity=1 << 60), None),
+        (
+            [*allocations(1 << 59), Event("free", 0)] * 10,
+            Conditions(Settings.parse("max_split_size_mb:64"), 1 << 60),
+            None,
+        ),
+    ],
+    ids=["a pool that is not there", "too many pages", "too large a device", "too high addresses", "again and again"],
+)
+def test_what_is_left_to_the_python_replay(events, conditions, error):
+    trace = compile_events(events)
+    if error is None:
+        assert quick_replay(trace, encode(trace), conditions) == quick_replay(trace, None, conditions)
+        return
+    assert compiled_replay(trace, encode(trace), conditions) is None
+    with pytest.raises(error):
+        quick_replay(trace, encode(trace), conditions)
+
+
+def test_codes_are_those_of_rows():
+    codes = {"alloc": ALLOC, "free": FREE, "null": NULL, "huge": HUGE, "record_stream": RECORD_STREAM}
+    assert {op: compiled.OPS.index(op) for op in codes} == codes
+    assert compiled.OPS.index("empty_cache") == OTHER
 
 
 @pytest.mark.parametrize(
@@ -240,6 +285,6 @@ def test_what_makes_no_sense_is_left_to_the_python_replay(monkeypatch):
 )
 def test_rows_that_point_nowhere_are_refused(row):
     trace = compile_events([Event("alloc", 1, 512)])
-    numbers = numbers_of(trace)._replace(rows=array("q", row))
+    encoded = encode(trace)._replace(rows=array("q", row))
     with pytest.raises(ValueError, match="do not exist"):
-        figures(trace, numbers, Conditions(capacity=40 * MIB))
+        compiled_replay(trace, encoded, Conditions(capacity=40 * MIB))

@@ -2,9 +2,11 @@
 
 from array import array
 
+OPS: tuple[str, ...]  # the code of an event in `rows` is the place of its op here
+
 def run(
     rows: array[int],
-    places: array[int],
+    ranks: array[int],
     slots: int,
     allocating_streams: int,
     pools: int,
@@ -25,4 +27,12 @@ def run(
     first: int,
     state: array[int],
     addresses: array[int] | None,
-) -> tuple[tuple[int, ...], int, int, int, int] | None: ...
+) -> tuple[tuple[int, ...], int, int, int, int] | None:
+    """(failed events, peak reserved bytes, peak allocated bytes, retries, device calls) of rows[first:].
+
+    `rows` are int64 quadruples (code, slot, nbytes, stream), `ranks` an int64 for each stream: its turn when events
+    are polled. Sizes and the capacity are bytes; `queries` is how many find an event unfinished, -1 while the trace
+    tells, -2 for none; `divisions` are 16; `state` is the memory held at the beginning, as csrc/state.h reads it;
+    `addresses` has room for an int64 of each row. None for what the Python replay is to judge. Raises ValueError for
+    rows that name slots, streams or pools beyond their numbers, or too little room for addresses.
+    """

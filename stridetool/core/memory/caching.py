@@ -1,9 +1,8 @@
-"""The one caching allocator: torch 2.14's algorithm over any driver, so that a GPU, a simulated device and every
-replay run the same code.
+"""The caching allocator: torch 2.14's algorithm over any driver, so that a GPU, a simulated device and every report
+run the same code.
 
-What it does with blocks is in `heap.py`; here is what a program or a replay calls. Where there is a C compiler,
-`csrc/` has the same rules once more for the sweeps of settings: a change here is a change there, and the tests hold
-both to the same recordings and to each other.
+What it does with blocks is in `heap.py`; here is what a program or a replay calls. `csrc/` is a second implementation
+for sweeps of settings, where there is a C compiler: tests/memory/test_compiled_replay.py holds it to this one.
 
 Faults of torch 2.14 that are reproduced, and repaired by `policy="fixed"`:
 

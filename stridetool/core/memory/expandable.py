@@ -1,6 +1,8 @@
 """Expandable segments: a reserved range of addresses whose pages are mapped when needed and unmapped when free.
 
 A range is 9/8 of the device, for one pool and stream; pages are 2 MiB (small) or large_segment_size.
+
+Its twin for sweeps is csrc/expandable.h.
 """
 
 from __future__ import annotations

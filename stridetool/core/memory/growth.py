@@ -1,4 +1,7 @@
-"""New memory, and what is given back for it: torch's order of attempts when no cached block fits."""
+"""New memory, and what is given back for it: torch's order of attempts when no cached block fits.
+
+Its twin for sweeps is csrc/growth.h.
+"""
 
 from __future__ import annotations
 
@@ -102,11 +105,15 @@ def _whole(block: Block) -> bool:
     return block.prev is None and block.next is None
 
 
+def _is_releasable(block: Block) -> bool:
+    return block.segment.page == 0 and _whole(block)
+
+
 def release_pool(heap: Heap, pool: BlockPool) -> None:
     """Every whole segment and every free page of `pool` goes back."""
     blocks = pool.free_blocks()
     for block in blocks:
-        if block.segment.page == 0 and _whole(block):
+        if _is_releasable(block):
             release_segment(heap, block)
     for block in blocks:
         if block.segment.page:
@@ -139,14 +146,17 @@ def _release_owner(heap: Heap, owner: PrivatePool) -> None:
 
 
 def _release_available(heap: Heap, pool: BlockPool, stream: int, size: int) -> bool:
-    """With a max_split_size: release one block that is large enough, or the largest oversize ones of the stream."""
+    """With a max_split_size: release one block that is large enough, or the largest oversize ones of the stream.
+
+    Torch takes for granted that these are whole; a segment that is in use elsewhere stays here.
+    """
     limit = heap.max_split
     if limit == SIZE_MAX:
         return False
     need = max(size, limit)
     free = pool.free_of(stream)
     index = bisect_left(free, (need,))
-    if index < len(free) and not free[index][3].segment.page:
+    if index < len(free) and _is_releasable(free[index][3]):
         release_segment(heap, free[index][3])
         return True
     return _release_largest(heap, free[:index], need) >= need
@@ -158,7 +168,7 @@ def _release_largest(heap: Heap, free: list[Key], need: int) -> int:
     for size, _, _, block in reversed(free):
         if released >= need or size < heap.max_split:
             break
-        if not block.segment.page:
+        if _is_releasable(block):
             release_segment(heap, block)
             released += size
     return released

@@ -3,6 +3,8 @@
 `malloc` and `free` are long because each event of a replay passes through them, and a call costs a tenth of an
 event. Everything rarer is in `growth.py` (new memory, release, garbage collection), `expandable.py` (pages),
 `streams.py` (events) and `private.py` (pools).
+
+Its twin for sweeps is csrc/heap.h.
 """
 
 from __future__ import annotations

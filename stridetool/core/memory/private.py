@@ -2,6 +2,8 @@
 
 A pool is in use from its creation to its destruction, and once more from each begin to its end. Only a pool that
 nobody uses gives memory back; a live one keeps its free blocks even when a request in it fails, as in torch.
+
+Its twin for sweeps is csrc/private.h.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Blocks that several streams use: their free waits for an event of each, polled at every allocation."""
+"""Blocks that several streams use: their free waits for an event of each, polled at every allocation.
+
+Its twin for sweeps is csrc/streams.h.
+"""
 
 from __future__ import annotations
 

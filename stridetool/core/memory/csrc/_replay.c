@@ -6,26 +6,11 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
-#include "heap.h"
+#include "state.h"
 
+/* The codes of events, in the order of OPS below; the first five are those of a Program's rows. */
 enum { OP_ALLOC, OP_FREE, OP_NULL, OP_HUGE, OP_RECORD_STREAM, OP_EMPTY_CACHE, OP_EVENT_COMPLETE, OP_SYNC, OP_SET_CAPACITY,
        OP_SET_FRACTION, OP_RESET_PEAK, OP_POOL_CREATE, OP_POOL_BEGIN, OP_POOL_END, OP_POOL_DESTROY };
-
-typedef struct { /* an event: numbers instead of ids, and of streams and pools their place among them */
-    int64_t code, slot, nbytes, stream;
-} Row;
-
-typedef struct {
-    const Row *rows;
-    size_t first, count, slots;
-    const int64_t *state, *state_end; /* memory that is held at the beginning */
-    int stops, manual; /* at the first failure; events end when told */
-    double fraction;
-    Block **blocks;       /* by slot */
-    int64_t *addresses;   /* by event, or NULL; -1 for a failure, 0 for everything that is no allocation */
-    int64_t *failures;
-    size_t failure_count, failure_room;
-} Job;
 
 static void fail(Heap *h, Job *job, size_t index) {
     job->failures = with_room(h, job->failures, job->failure_count, &job->failure_room, sizeof *job->failures);
@@ -33,7 +18,7 @@ static void fail(Heap *h, Job *job, size_t index) {
     if (job->addresses) job->addresses[index] = -1;
 }
 
-static void other(Heap *h, const Job *job, const Row *row) {
+static void run_other(Heap *h, const Job *job, const Row *row) {
     double fraction;
     switch (row->code) {
     case OP_EMPTY_CACHE: release_cached(h); break;
@@ -58,52 +43,6 @@ static void other(Heap *h, const Job *job, const Row *row) {
     case OP_POOL_DESTROY: pool_destroy(h, (int)row->slot); break;
     default: leave(h);
     }
-}
-
-static int64_t next(Heap *h, Job *job, int64_t low, int64_t high) {
-    if (job->state == job->state_end || *job->state < low || *job->state >= high) leave(h);
-    return *job->state++;
-}
-
-static void load_block(Heap *h, Job *job, Segment *segment, Block **last) {
-    int64_t address = next(h, job, 0, NO_LIMIT), size = next(h, job, 1, NO_LIMIT);
-    int state = (int)next(h, job, FREE, UNMAPPED + 1);
-    int64_t slot = next(h, job, -1, (int64_t)job->slots);
-    Block *block = *last = new_block(h, address, size, state, segment, *last, NULL);
-    if (state == FREE) put(h, block);
-    if (state == UNMAPPED) put_unmapped(h, block);
-    if (slot >= 0) job->blocks[slot] = block;
-}
-
-static void load_segment(Heap *h, Job *job) {
-    int64_t number = next(h, job, -1, h->owner_count);
-    if (number >= 0 && !h->owners[number].exists) leave(h);
-    int is_small = (int)next(h, job, 0, 2);
-    Pool *pool = is_small ? &h->small : &h->large;
-    if (number >= 0) pool = is_small ? &h->owners[number].small : &h->owners[number].large;
-    int stream = (int)next(h, job, 0, h->allocating_streams);
-    int64_t address = next(h, job, 0, NO_LIMIT), size = next(h, job, 1, NO_LIMIT), counter = next(h, job, 0, NO_LIMIT);
-    Segment *segment = add_segment(h, pool, stream, address, size, next(h, job, 0, NO_LIMIT));
-    segment->counter = counter;
-    h->special |= segment->page > 0;
-    Block *last = NULL;
-    for (int64_t blocks = next(h, job, 1, NO_LIMIT); blocks > 0; blocks--) load_block(h, job, segment, &last);
-}
-
-/* The memory that is there at the beginning, in the order of figures._state_of. */
-static void load(Heap *h, Job *job) {
-    if (job->state == job->state_end) return;
-    int64_t *numbers[] = {&h->allocated, &h->peak_allocated, &h->reserved, &h->peak_reserved, &h->retries, &h->device_calls,
-                          &h->device.used, &h->device.next_malloc, &h->device.next_virtual, &h->device.pages};
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) *numbers[i] = next(h, job, 0, NO_LIMIT);
-    for (int64_t owners = next(h, job, 0, NO_LIMIT); owners > 0; owners--) {
-        int number = (int)next(h, job, 0, h->owner_count);
-        pool_create(h, number);
-        h->owners[number].use_count = next(h, job, 0, NO_LIMIT);
-    }
-    int64_t made = next(h, job, 0, NO_LIMIT);
-    for (int64_t segments = next(h, job, 0, NO_LIMIT); segments > 0; segments--) load_segment(h, job);
-    h->segments_made = made;
 }
 
 /* Whether the trace could be replayed. */
@@ -133,7 +72,7 @@ static int replay(Heap *h, Job *job) {
         } else if (row->code == OP_HUGE) {
             fail(h, job, index);
         } else if (row->code != OP_NULL) {
-            other(h, job, row);
+            run_other(h, job, row);
         }
     }
     return 1;
@@ -242,11 +181,11 @@ static PyObject *run_job(Heap *h, Job *job, const Py_buffer *places) {
 }
 
 PyDoc_STRVAR(run_doc,
-"run(rows, places, slots, allocating_streams, pools, …) -> (failures, peak_reserved, peak_allocated, retries, calls)\n\n"
+"run(rows, ranks, slots, allocating_streams, pools, …) -> (failures, peak_reserved, peak_allocated, retries, calls)\n\n"
 "Replay `rows`, int64 quadruples (code, slot, nbytes, stream), from `first` on. None: the Python path is to judge.");
 
 static PyObject *run(PyObject *Py_UNUSED(self), PyObject *args, PyObject *kwargs) {
-    static char *names[] = {"rows", "places", "slots", "allocating_streams", "pools", "capacity", "fraction", "queries",
+    static char *names[] = {"rows", "ranks", "slots", "allocating_streams", "pools", "capacity", "fraction", "queries",
                             "first_fit", "stops", "counts_segments", "repaired", "max_split", "large_segment",
                             "non_split_rounding", "gc_threshold", "expandable", "throws", "divisions", "first", "state",
                             "addresses", NULL};
@@ -297,8 +236,12 @@ static PyMethodDef methods[] = {
 };
 
 static int exec_module(PyObject *module) {
-    (void)module;
-    return 0;
+    PyObject *ops = Py_BuildValue("(sssssssssssssss)", "alloc", "free", "null", "huge", "record_stream", "empty_cache",
+                                  "event_complete", "sync", "set_capacity", "set_fraction", "reset_peak", "pool_create",
+                                  "pool_begin", "pool_end", "pool_destroy");
+    int failed = ops == NULL || PyModule_AddObjectRef(module, "OPS", ops) < 0;
+    Py_XDECREF(ops);
+    return failed ? -1 : 0;
 }
 
 static PyModuleDef_Slot slots[] = {{Py_mod_exec, exec_module}, {0, NULL}};

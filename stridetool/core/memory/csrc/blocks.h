@@ -48,7 +48,7 @@ struct Segment {
     int64_t address, size, counter, page;
     Pool *pool;
     List *free;
-    int stream, gone; /* a spare one is linked through `free` */
+    int stream; /* a spare one is linked through `free` */
 };
 
 struct Pool {

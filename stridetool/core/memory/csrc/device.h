@@ -8,6 +8,7 @@
 #define VIRTUAL_BASE 0x600000000000
 #define GRANULARITY (2 << 20)
 #define MAX_PAGES (1 << 20)
+#define LAST_ADDRESS ((int64_t)1 << 61) /* beyond it an address and a size may have no sum */
 
 enum { AT_ONCE = -2, ON_DEMAND = -1 };
 
@@ -60,6 +61,7 @@ static int64_t device_malloc(Heap *h, int64_t nbytes) {
     if (!has_capacity(d, size)) return -1;
     d->used += size;
     int64_t address = d->first_fit ? lowest_gap(d, size) : d->next_malloc;
+    if (address > LAST_ADDRESS) leave(h);
     if (address + size > d->next_malloc) d->next_malloc = address + size;
     return address;
 }

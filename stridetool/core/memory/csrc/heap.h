@@ -1,4 +1,4 @@
-/* Best fit, splitting and merging, and the calls of a program: heap.py and private.py, rule for rule. */
+/* Best fit, splitting and merging, as in heap.py. */
 #ifndef STRIDETOOL_HEAP_H
 #define STRIDETOOL_HEAP_H
 
@@ -20,30 +20,30 @@ static int64_t round_size(const Heap *h, int64_t nbytes) {
 }
 
 /* Of the expandable blocks from `index` on, the first that can expand less far than its successor. */
-static size_t least_room(const List *free, size_t index) {
+static size_t least_room(const List *blocks, size_t index) {
     int64_t least = NO_LIMIT;
-    for (size_t at = index; at < free->count; at++) {
-        const Block *block = free->at[at].block, *right = block->next;
+    for (size_t at = index; at < blocks->count; at++) {
+        const Block *block = blocks->at[at].block, *right = block->next;
         int64_t room = block->size + (right && right->state == UNMAPPED ? right->size : 0);
         if (room >= least) return at - 1;
         if (block->segment->page == 0) return at;
         least = room;
     }
-    return free->count - 1;
+    return blocks->count - 1;
 }
 
-/* The index of the block to take, from the first one that is large enough on; free->count for none. */
-static size_t choose(const Heap *h, const List *free, size_t index, int64_t size) {
-    if (index == free->count) return index;
-    int is_expandable = free->at[index].block->segment->page > 0;
-    if (is_expandable && h->expandable) index = least_room(free, index);
+/* The index of the block to take, from the first one that is large enough on; blocks->count for none. */
+static size_t choose(const Heap *h, const List *blocks, size_t index, int64_t size) {
+    if (index == blocks->count) return index;
+    int is_expandable = blocks->at[index].block->segment->page > 0;
+    if (is_expandable && h->expandable) index = least_room(blocks, index);
     else if (is_expandable) {
-        while (index < free->count && free->at[index].block->segment->page) index++;
-        if (index == free->count) return index;
+        while (index < blocks->count && blocks->at[index].block->segment->page) index++;
+        if (index == blocks->count) return index;
     }
-    if (h->repaired && free->at[index].block->segment->page) return index;
+    if (h->repaired && blocks->at[index].block->segment->page) return index;
     int64_t limit = size < h->max_split ? h->max_split : size + h->non_split_rounding;
-    return free->at[index].size >= limit ? free->count : index;
+    return blocks->at[index].size >= limit ? blocks->count : index;
 }
 
 /* A block, or NULL when memory ran out. */
@@ -55,27 +55,27 @@ static Block *heap_malloc(Heap *h, int64_t nbytes, int stream) {
     if (size > SMALL_SIZE) pool = h->active_count ? &h->owners[h->active[h->active_count - 1]].large : &h->large;
     if (h->ages) pool->searches++;
 
-    List *free = &pool->free[stream];
-    size_t index = best_fit(free, size);
-    if (h->special) index = choose(h, free, index, size);
-    int is_new = index == free->count;
-    Block *block = is_new ? grow(h, pool, stream, size) : free->at[index].block;
+    List *blocks = &pool->free[stream];
+    size_t index = best_fit(blocks, size);
+    if (h->special) index = choose(h, blocks, index, size);
+    int is_new = index == blocks->count;
+    Block *block = is_new ? grow(h, pool, stream, size) : blocks->at[index].block;
     if (block == NULL) return NULL;
 
     Segment *segment = block->segment;
     pool = segment->pool;
-    free = segment->free;
+    blocks = segment->free;
     int64_t rest = block->size - size;
     if (rest >= pool->min_rest && (size < h->max_split || pool->min_rest == MIN_BLOCK)) {
         Block *front = put_before(h, block, block->address, size, ALLOCATED);
         block->address += size;
         block->size = rest;
-        if (is_new) insert(h, free, entry_of(block));
-        else move_down(free, index, entry_of(block));
+        if (is_new) insert(h, blocks, entry_of(block));
+        else move_down(blocks, index, entry_of(block));
         if (h->marks) block->idle_since = pool->searches;
         block = front;
     } else {
-        if (!is_new) erase(free, index);
+        if (!is_new) erase(blocks, index);
         block->state = ALLOCATED;
     }
     h->allocated += block->size;
@@ -122,55 +122,6 @@ static void set_fraction(Heap *h, double fraction) {
     h->allowed = fraction < 1.0 ? (int64_t)(fraction * (double)h->device.capacity) : -1;
     h->ages = h->allowed >= 0 && h->gc_threshold > 0;
     h->marks |= h->ages;
-}
-
-/* --- private pools ----------------------------------------------------------------------------------------------------- */
-
-static void open_pool(Heap *h, Pool *pool, int is_small, Owner *owner) {
-    if (pool->free == NULL) {
-        pool->free = calloc((size_t)h->allocating_streams, sizeof(List));
-        pool->unmapped = calloc((size_t)h->allocating_streams, sizeof(List));
-        if (pool->free == NULL || pool->unmapped == NULL) leave(h);
-    }
-    pool->is_small = is_small;
-    pool->min_rest = is_small || h->expandable ? MIN_BLOCK : SMALL_SIZE + MIN_BLOCK;
-    pool->searches = 0;
-    pool->owner = owner;
-}
-
-static void pool_create(Heap *h, int number) {
-    Owner *owner = &h->owners[number];
-    if (!owner->exists) {
-        owner->exists = 1;
-        owner->segments = owner->use_count = 0;
-        open_pool(h, &owner->small, 1, owner);
-        open_pool(h, &owner->large, 0, owner);
-        h->alive[h->alive_count++] = number;
-    }
-    owner->use_count++;
-}
-
-static void pool_begin(Heap *h, int number) {
-    if (!h->owners[number].exists) leave(h);
-    h->owners[number].use_count++;
-    h->active = with_room(h, h->active, h->active_count, &h->active_room, sizeof *h->active);
-    h->active[h->active_count++] = number;
-}
-
-static void pool_end(Heap *h, int number) {
-    size_t at = h->active_count;
-    while (at > 0 && h->active[at - 1] != number) at--;
-    if (at == 0) leave(h);
-    memmove(h->active + at - 1, h->active + at, (h->active_count-- - at) * sizeof *h->active);
-    h->owners[number].use_count--;
-}
-
-static void pool_destroy(Heap *h, int number) {
-    Owner *owner = &h->owners[number];
-    if (!owner->exists || owner->use_count == 0) leave(h);
-    if (--owner->use_count) return;
-    synchronize(h, owner);
-    release_owner(h, owner);
 }
 
 #endif
