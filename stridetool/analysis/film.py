@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from stridetool.analysis.conditions import UNLIMITED
 from stridetool.analysis.replay import replay
+from stridetool.analysis.retries import recorded_retries
 from stridetool.analysis.rewind import Start, rewind
 from stridetool.analysis.stacks import NOWHERE, site
 from stridetool.analysis.timeline import Sampler
@@ -68,6 +69,7 @@ class _Film:
         segments: Iterable[FilmSegment] = (),
         blocks: Iterable[FilmBlock] = (),
         times_us: Sequence[int] = (),
+        retries: Sequence[int] = (),
     ) -> Film:
         """What was collected."""
         return Film(
@@ -83,11 +85,22 @@ class _Film:
             streams=self.streams,
             kinds=self.column,
             times_us=array("q", times_us if any(times_us) else ()),
-            retries=_retries(self.actions),
+            retries=tuple(retries),
         )
 
 
-def film_of_recording(device: DeviceRecording, report: DeviceReport, allocated: Sequence[int] = ()) -> Film:
+class _Mark(NamedTuple):
+    """How far the allocator was after an event of a replay; `asked` is who it handed memory to, if it did."""
+
+    entries: int = 0
+    allocated_bytes: int = 0
+    retries: int = 0
+    asked: str = ""
+
+
+def film_of_recording(
+    device: DeviceRecording, report: DeviceReport, settings: Settings, allocated: Sequence[int] = ()
+) -> Film:
     """The recorded entries; `allocated[i]` is what was handed out after entry i, where a replay knows it."""
     made, history, start = _Film(), device.history, rewind(device)
     known: dict[int, str] = {}
@@ -107,16 +120,17 @@ def film_of_recording(device: DeviceRecording, report: DeviceReport, allocated: 
         name = place(history.frames[index]) if is_alloc else ""
         made.add(_Entry(action, history.addresses[index], history.sizes[index], history.streams[index], given, name))
     segments = [FilmSegment(s.address, s.size, s.stream, s.is_small, s.is_expandable) for s in start.segments.values()]
-    return made.film(report, segments, blocks, history.times_us)
+    return made.film(report, segments, blocks, history.times_us, recorded_retries(history, settings) or ())
 
 
 def film_of_case(case: Case, report: DeviceReport, names: Sequence[str] = ()) -> Film:
     """The allocator's own history of a replay; `names[i]` is the place that asked for event i of the program."""
-    marks: list[tuple[int, int, str]] = []  # entries and allocated bytes after each event, and who asked
+    marks = [_Mark()]
 
     def watch(index: int, event: Event, address: int | None, oom: bool, allocator: CachingAllocator) -> None:
         asked = (names[index] if index < len(names) else "") or f"event {index}, id {event.id!r}"[:80]
-        marks.append((len(allocator.trace or ()), allocator.allocated_bytes, asked if address is not None else ""))
+        retries, asked = allocator.statistics.num_alloc_retries, asked if address is not None else ""
+        marks.append(_Mark(len(allocator.trace or ()), allocator.allocated_bytes, retries, asked))
 
     conditions = case.conditions
     result = replay(
@@ -131,10 +145,13 @@ def film_of_case(case: Case, report: DeviceReport, names: Sequence[str] = ()) ->
         history=True,
     )
     made, entries = _Film(), list(result.allocator.trace or ())
-    for (first, before, _), (end, after, asked) in pairwise([(0, 0, ""), *marks]):
-        for entry in entries[first:end]:
-            made.add(_Entry(entry.action, entry.address, entry.size, entry.stream, after - before, asked))
-    return made.film(report)
+    for before, after in pairwise(marks):
+        given = after.allocated_bytes - before.allocated_bytes
+        for entry in entries[before.entries : after.entries]:
+            made.add(_Entry(entry.action, entry.address, entry.size, entry.stream, given, after.asked))
+    # The last entry of a request is its allocation or its failure.
+    retries = [after.entries - 1 for before, after in pairwise(marks) if after.retries > before.retries]
+    return made.film(report, retries=retries)
 
 
 def courses(case: Case, report: DeviceReport) -> tuple[Course, ...]:
@@ -188,14 +205,6 @@ def _points(label: str, sampler: Sampler, events: int, ooms: Sequence[int] = ())
         reserved_bytes=line.reserved_bytes,
         ooms=tuple(ooms),
     )
-
-
-def _retries(actions: Sequence[int]) -> tuple[int, ...]:
-    """Entries that give segments back and are followed at once by one that takes memory, or fails: the cache was
-    emptied to find memory for one request."""
-    free, takes = (_CODES["segment_free"], _CODES["segment_unmap"]), ("segment_alloc", "segment_map", "oom")
-    wanted = {_CODES[action] for action in takes}
-    return tuple(i + 1 for i, (a, b) in enumerate(pairwise(actions)) if a in free and b in wanted)
 
 
 def _streams(start: Start) -> Callable[[int], int]:

@@ -180,11 +180,12 @@ def _exactness(result: Check, start: Start, requests: Requests, policy: str, ass
 def _outcome(device: DeviceRecording, settings: Settings, watcher: _Watcher) -> Outcome:
     actions = device.history.actions
     growth = ("segment_alloc", "segment_map", "segment_free", "segment_unmap")
+    retries = recorded_retries(device.history, settings)
     return Outcome(
         events=len(actions),
         allocations=actions.count("alloc"),
         ooms=tuple(index for index, action in enumerate(actions) if action == "oom"),
-        retries=recorded_retries(device.history, settings),
+        retries=None if retries is None else len(retries),
         device_calls=sum(actions.count(action) for action in growth),
         peak_allocated_bytes=watcher.peak_allocated,
         peak_reserved_bytes=watcher.peak_reserved,

@@ -14,13 +14,14 @@ _GROWTH = ("segment_alloc", "segment_map")
 _EMPTY_CACHE = ("empty_cache", "emptyCache")  # in the names of Python's and of C++ frames
 
 
-def recorded_retries(history: History, settings: Settings) -> int | None:
-    """`num_alloc_retries` over the recorded entries, as torch 2.14 counts; None where they cannot tell.
+def recorded_retries(history: History, settings: Settings) -> tuple[int, ...] | None:
+    """The entries (allocations and failures) of requests with a retry, one for each that torch 2.14 counts in
+    `num_alloc_retries`; None where the entries cannot tell.
 
     A request fails only behind a retry, but in a private pool that may depend on a capture. Growth behind memory
     that went back shows one too, unless that may have been something else (`_may_be_other`).
     """
-    retries = 0
+    retries: list[int] = []
     released = grown = False
     other: bool | None = None
     for index, action in enumerate(history.actions):
@@ -31,15 +32,15 @@ def recorded_retries(history: History, settings: Settings) -> int | None:
         elif action == "oom":
             if history.pool_ids[index] not in (None, DEFAULT_POOL):
                 return None
-            retries += 1
+            retries.append(index)
         elif action == "alloc" and grown:
             other = _may_be_other(history, settings) if other is None else other
             if other:
                 return None
-            retries += 1
+            retries.append(index)
         if action not in (*_RELEASES, *_GROWTH, "free_completed"):
             released = grown = False
-    return retries
+    return tuple(retries)
 
 
 def _may_be_other(history: History, settings: Settings) -> bool:

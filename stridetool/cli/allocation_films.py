@@ -35,11 +35,12 @@ def shown(part: Part, film: Film | None) -> Iterator[Shown]:
 
 
 def _film(target: AllocationTarget, number: int, part: Part, allocated: Sequence[int]) -> Film | None:
-    if not isinstance(part.report, DeviceReport):
+    if not isinstance(part.report, DeviceReport) or part.case is None:
         return None
     if isinstance(target.content, Recording):
         devices = target.content.devices
         first = sum(len(device.history) for device in devices[:number])
         device = devices[number]
-        return film_of_recording(device, part.report, allocated[first : first + len(device.history)])
-    return film_of_case(part.case, part.report, part.sites) if part.case is not None else None
+        settings = part.case.conditions.settings
+        return film_of_recording(device, part.report, settings, allocated[first : first + len(device.history)])
+    return film_of_case(part.case, part.report, part.sites)

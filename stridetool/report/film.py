@@ -59,8 +59,8 @@ class Film(msgspec.Struct, frozen=True, kw_only=True):
     """A history entry by entry.
 
     Per entry: `actions` (an index of ACTIONS), `addresses`, `sizes` (of a segment, or what failed), and `kinds` (an
-    index of `kind_table` for an allocation, else -1). `retries` are entries at which the cache was emptied to
-    find memory. `times_us` is empty where no clock was recorded.
+    index of `kind_table` for an allocation, else -1). `retries` are the entries (allocations and failures) of requests
+    for which the cache was emptied; none where that is not known. `times_us` is empty where no clock was recorded.
     """
 
     name: str

@@ -28,7 +28,8 @@ def shown(name, source=None):
     where = Source("snapshot", source or name)
     first = recording_reports(where, recording, Conditions(), (), emit=lines.append)[0]
     count = len(recording.devices[0].history)
-    film = film_of_recording(recording.devices[0], first.report, [line.allocated_bytes for line in lines[:count]])
+    allocated = [line.allocated_bytes for line in lines[:count]]
+    film = film_of_recording(recording.devices[0], first.report, Conditions().settings, allocated)
     return Shown(first.report, film)
 
 

@@ -8,8 +8,15 @@ from collections import Counter
 import pytest
 from filmed import NAMES, SNAPSHOTS, device, page, recorded_blocks, shown
 
+from stridetool.analysis.conditions import Conditions
+from stridetool.analysis.film import film_of_case
+from stridetool.analysis.trace_report import trace_report
+from stridetool.analysis.what_if import Case
+from stridetool.core.memory.events import Event
 from stridetool.render.alloc_page import alloc_svg
 from stridetool.render.perfetto import trace_events
+from stridetool.report.film import ACTIONS
+from stridetool.report.inspect import Source
 
 WITH_CLOCK = "streams_pending.pickle"
 
@@ -70,3 +77,35 @@ def test_a_hostile_path_is_never_markup():
     text = page("small_fragoom.pickle", "</script><script>alert(1)</script>")
     assert "<script>alert" not in text
     assert "&lt;script&gt;alert(1)" in text
+
+
+@pytest.mark.parametrize(
+    ("name", "retries"), [("oom_observer.pickle.gz", 7), ("small_fragoom.pickle", 1), ("small_pinned.pickle.gz", 0)]
+)
+def test_as_many_retries_are_marked_as_torch_counted(name, retries):
+    film = shown(name).film
+    assert len(film.retries) == retries
+    assert {ACTIONS[film.actions[entry]] for entry in film.retries} <= {"alloc", "oom"}
+
+
+@pytest.mark.parametrize("name", ["trace_phases_1.pickle.gz", "trace_mixed_3.pickle.gz"])
+def test_no_retry_is_marked_that_the_report_cannot_tell(name):
+    assert shown(name).report.outcome.retries is None
+    assert shown(name).film.retries == ()
+
+
+def _request(number, mebibytes):
+    return Event("alloc", id=number, nbytes=mebibytes << 20)
+
+
+def test_retries_of_a_replay_are_marked_at_their_requests():
+    """30 MiB are given back for 50 in 64; then 40 find no place beside these 50."""
+    events = [_request(0, 30), Event("free", id=0), _request(1, 50), _request(2, 40)]
+    conditions = Conditions(capacity=64 << 20)
+    done = trace_report(Source("trace", None), events, conditions)
+    film = film_of_case(Case(done.program, conditions), done.report)
+    assert [(ACTIONS[film.actions[entry]], film.sizes[entry] >> 20) for entry in film.retries] == [
+        ("alloc", 50),
+        ("oom", 40),
+    ]
+    assert len(film.retries) == done.report.outcome.retries
