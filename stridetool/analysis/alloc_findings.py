@@ -27,7 +27,7 @@ def settings_findings(settings: Settings, fraction: float) -> Iterator[Finding]:
 def report_findings(report: DeviceReport, name: str) -> Iterator[Finding]:
     """About one device, which the findings call `name`."""
     proof = report.certificate
-    if proof is not None and report.is_hopeless:
+    if proof is not None and proof.no_setting_helps:
         message = (
             f"no setting helps: {format_bytes(proof.live_bytes)} live and {format_bytes(proof.request_bytes)} asked "
             f"for exceed the {format_bytes(proof.usable_bytes)} that the device can give"

@@ -19,20 +19,25 @@ class Failure(NamedTuple):
     usable_bytes: int
 
 
-def certificate(failures: Sequence[Failure]) -> Certificate | None:
-    """Of the failure that nothing could have avoided, else of the last one; None when nothing failed."""
+def certificate(failures: Sequence[Failure], capacity: int | None = None) -> Certificate | None:
+    """Of the failure that nothing could have avoided, else of the last one; None when nothing failed.
+
+    `capacity` is what is to be had now, None where that is what the run had when it failed.
+    """
     if not failures:
         return None
-    hopeless = [failure for failure in failures if _is_hopeless(failure)]
+    hopeless = [failure for failure in failures if _is_hopeless(failure, capacity or failure.usable_bytes)]
     failure = hopeless[-1] if hopeless else failures[-1]
+    usable = capacity or failure.usable_bytes
     return Certificate(
         live_bytes=failure.live_bytes,
         request_bytes=failure.request_bytes,
-        usable_bytes=failure.usable_bytes,
+        usable_bytes=usable,
         no_setting_helps=bool(hopeless),
         at=failure.at,
+        had_bytes=failure.usable_bytes if usable > failure.usable_bytes else None,
     )
 
 
-def _is_hopeless(failure: Failure) -> bool:
-    return failure.live_bytes + failure.request_bytes - _ROUNDING > failure.usable_bytes
+def _is_hopeless(failure: Failure, usable_bytes: int) -> bool:
+    return failure.live_bytes + failure.request_bytes - _ROUNDING > usable_bytes

@@ -60,6 +60,7 @@ def direct_report(source: Source, events: Sequence[Event], names: Sequence[str],
         ),
         sites=sites(segments, called, top=top),
         leaks=leaks(changes_of(program, names), (), top=top),
+        has_history=allocations > 0,
     )
 
 

@@ -131,7 +131,7 @@ def _device_report(
         segments=segment_rows(segments),
         timeline=watcher.sampler.timeline(),
         exactness=_exactness(result, start, requests, policy, assumed) if len(device.history) else None,
-        certificate=certificate(watcher.failures),
+        certificate=certificate(watcher.failures, conditions.capacity),
         floor_bytes=floor_bytes(program),
         outcome=_outcome(device, settings, watcher) if len(device.history) else None,
         free_memory=free_memory(segments),
@@ -139,6 +139,7 @@ def _device_report(
         sites=sites(segments, {}, top=top),
         leaks=leaks(_changes(device, start), step_marks(device.history.times_us, recording.steps), top=top),
         at=at,
+        has_history="alloc" in device.history.actions,
     )
     return Recorded(report, program, _warm(start, result, requests, conditions), usable, _is_windows(device))
 

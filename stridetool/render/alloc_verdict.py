@@ -22,16 +22,16 @@ def verdict_blocks(report: DeviceReport) -> Iterator[Block]:
         if proof is not None:
             yield line(("Ran out of memory: ", "bad"), _numbers(proof))
     elif proof is not None:
-        yield line(_chance(report), _numbers(proof))
+        yield line(_chance(proof), _numbers(proof))
     if report.next_step is not None:
         yield line(("To find one: ", "name"), report.next_step)
 
 
-def _chance(report: DeviceReport) -> Span:
+def _chance(proof: Certificate) -> Span:
     """What the certificate alone says."""
-    if report.is_hopeless:
+    if proof.no_setting_helps:
         return ("No setting helps: ", "bad")
-    return ("More memory could help: " if report.has_more_memory else "A setting could help: ", "good")
+    return ("A setting could help: " if proof.had_bytes is None else "More memory could help: ", "good")
 
 
 def advice(report: DeviceReport) -> Iterator[Line]:
@@ -50,7 +50,7 @@ def _advice(report: DeviceReport) -> Line:
     fails = as_it_is is not None and not as_it_is.fits
     if proof is not None and not fails:
         more = "" if better is None else f"; with another setting {better.why}"
-        return line(("Nothing fails in the replay as it is: ", "good"), _why_not(report, proof) + more)
+        return line(("Nothing fails in the replay as it is: ", "good"), _why_not(proof) + more)
     if better is not None:
         return line(("A setting helps: " if fails else "A setting saves memory: ", "good"), better.why)
     if fails:
@@ -64,7 +64,7 @@ def _none(report: DeviceReport) -> Line:
     fitting = next((row for row in report.what_if if row.fits), None)
     if fitting is not None:
         return line(("Only settings that cannot be advised here help: ", "warn"), fitting.settings)
-    if report.is_hopeless:
+    if report.certificate is not None and report.certificate.no_setting_helps:
         return line(("No setting helps: ", "bad"), f"more was asked for at once than there is{_enough(report)}")
     tried = f"memory runs out with each of the {_count(report)}"
     return line(("No setting tried helps: ", "bad"), f"{tried}{_enough(report)}")
@@ -81,11 +81,11 @@ def _enough(report: DeviceReport) -> str:
     return f"; it would fit in {format_bytes(nbytes)} with {settings or 'the defaults'}" if nbytes else ""
 
 
-def _why_not(report: DeviceReport, proof: Certificate) -> str:
-    if report.has_more_memory:
-        more = format_bytes(report.device.total_bytes or 0)
-        return f"{more} to be had, where the failed run had {format_bytes(proof.usable_bytes)}"
-    return "from a fresh start the same requests find their place"
+def _why_not(proof: Certificate) -> str:
+    if proof.had_bytes is None:
+        return "from a fresh start the same requests find their place"
+    usable, had = format_bytes(proof.usable_bytes), format_bytes(proof.had_bytes)
+    return f"{usable} to be had, where the failed run had {had}"
 
 
 def _numbers(proof: Certificate) -> str:

@@ -88,14 +88,16 @@ class Exactness(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Certificate(msgspec.Struct, frozen=True, kw_only=True):
-    """Whether any setting could have saved the run: `live_bytes` (asked for) plus the request against what the
-    device can give. `at` is the event that failed."""
+    """Whether any setting could save the run: `live_bytes` (asked for) plus the request against `usable_bytes`, what
+    the device can give. `at` is the event that failed. `had_bytes` is what the device could give to the failed run,
+    where more is to be had now (`--capacity`)."""
 
     live_bytes: int
     request_bytes: int
     usable_bytes: int
     no_setting_helps: bool
     at: int | None = None
+    had_bytes: int | None = None
 
 
 class WhatIf(msgspec.Struct, frozen=True, kw_only=True):
@@ -170,6 +172,7 @@ class DeviceReport(msgspec.Struct, frozen=True, kw_only=True, tag_field="of", ta
     """One device of one process. `floor_bytes` is the peak of live requested bytes, failed requests among them:
     no allocator that serves all of them reserves less. `packing_bytes` is the best placement in one arena that was
     found in short time. `next_step` is a command that looks for a setting, where requests failed and that is open.
+    `has_history`: it is known what happened, and not only how things stood; else tries of settings say little.
     """
 
     source: Source
@@ -192,27 +195,7 @@ class DeviceReport(msgspec.Struct, frozen=True, kw_only=True, tag_field="of", ta
     leaks: tuple[Leak, ...] = ()
     at: int | None = None
     next_step: str | None = None
-
-    @property
-    def has_more_memory(self) -> bool:
-        """Whether more is to be had (`--capacity`) than the recorded run had when it failed."""
-        if self.device.simulated or self.certificate is None:
-            return False
-        return (self.device.total_bytes or 0) > self.certificate.usable_bytes
-
-    @property
-    def is_hopeless(self) -> bool:
-        """Whether no setting helps within what is to be had now."""
-        proof = self.certificate
-        if proof is None or not proof.no_setting_helps:
-            return False
-        total = self.device.total_bytes or 0
-        return not self.has_more_memory or proof.live_bytes + proof.request_bytes > total
-
-    @property
-    def has_history(self) -> bool:
-        """Whether it is known what happened, and not only how things stood: else tries of settings say little."""
-        return self.outcome is not None and self.outcome.allocations > 0
+    has_history: bool = False
 
 
 class MessageReport(msgspec.Struct, frozen=True, kw_only=True, tag_field="of", tag="message"):

@@ -11,12 +11,13 @@ import msgspec
 import pytest
 from typer.testing import CliRunner
 
+from stridetool.analysis.certificate import Failure, certificate
 from stridetool.cli import progress
 from stridetool.cli.main import app
 from stridetool.cli.progress import announced
 from stridetool.render.alloc_text import alloc_blocks
 from stridetool.render.plain import write_plain
-from stridetool.report.alloc import AllocReport, DeviceReport
+from stridetool.report.alloc import AllocReport
 from stridetool.report.envelope import Envelope
 
 DATA = Path(__file__).parents[1] / "data" / "snapshots"
@@ -391,10 +392,27 @@ def test_a_state_without_history_says_that_tries_tell_little():
     assert text_of(document, 100).splitlines()[1].startswith("Settings cannot be judged")
 
 
-def test_what_was_hopeless_is_judged_anew_with_more_memory(swept):
+def test_what_was_hopeless_is_judged_anew_with_other_memory():
     """As recorded: 20 and 300 MiB in 310; then with what --capacity gives."""
-    found = msgspec.convert(swept["report"], DeviceReport)
-    proof = msgspec.structs.replace(found.certificate, usable_bytes=310 << 20, no_setting_helps=True)
-    for total, is_hopeless in ((310, True), (315, True), (320, False), (400, False)):
-        device = msgspec.structs.replace(found.device, total_bytes=total << 20)
-        assert msgspec.structs.replace(found, device=device, certificate=proof).is_hopeless is is_hopeless
+    failed = [Failure(7, 20 << 20, 300 << 20, 310 << 20)]
+    given = ((None, True, None), (300, True, None), (310, True, None), (315, True, 310), (400, False, 310))
+    for capacity, is_hopeless, had in given:
+        proof = certificate(failed, None if capacity is None else capacity << 20)
+        assert (proof.usable_bytes, proof.no_setting_helps) == ((capacity or 310) << 20, is_hopeless)
+        assert proof.had_bytes == (None if had is None else had << 20)
+
+
+@pytest.mark.parametrize(
+    ("capacity", "is_hopeless", "verdict"),
+    [
+        ("100MiB", True, "No setting helps"),
+        ("400MiB", False, "A setting could help"),
+        ("1GiB", False, "More memory could help"),
+    ],
+)
+def test_json_and_text_judge_alike(capacity, is_hopeless, verdict):
+    """20 MiB live and 300 asked for, in the 400 that the recorded run had."""
+    document = report(DATA / "small_fragoom.pickle", "--capacity", capacity)
+    assert document["report"]["certificate"]["no_setting_helps"] is is_hopeless
+    assert ("no-setting-helps" in {finding["code"] for finding in document["findings"]}) is is_hopeless
+    assert text_of(document, 100).splitlines()[1].startswith(verdict)
