@@ -5,10 +5,10 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import NamedTuple
 
-from stridetool.analysis.conditions import UNLIMITED
 from stridetool.analysis.replay import replay
 from stridetool.analysis.retries import recorded_retries
 from stridetool.analysis.rewind import Start, rewind
@@ -132,18 +132,7 @@ def film_of_case(case: Case, report: DeviceReport, names: Sequence[str] = ()) ->
         retries, asked = allocator.statistics.num_alloc_retries, asked if address is not None else ""
         marks.append(_Mark(len(allocator.trace or ()), allocator.allocated_bytes, retries, asked))
 
-    conditions = case.conditions
-    result = replay(
-        case.program,
-        settings=conditions.settings,
-        capacity=conditions.capacity or UNLIMITED,
-        fraction=conditions.fraction,
-        policy=conditions.policy,
-        address_policy=conditions.address_policy,
-        stream_events=conditions.stream_events,
-        on_event=watch,
-        history=True,
-    )
+    result = replay(case.program, case.conditions, on_event=watch, history=True)
     made, entries = _Film(), list(result.allocator.trace or ())
     for before, after in pairwise(marks):
         given = after.allocated_bytes - before.allocated_bytes
@@ -181,17 +170,7 @@ def _course(case: Case, settings: Settings) -> Course:
     def watch(index: int, event: Event, address: int | None, oom: bool, allocator: CachingAllocator) -> None:
         sampler.add(index, allocator.allocated_bytes, allocator.reserved_bytes)
 
-    conditions = case.conditions
-    result = replay(
-        case.program,
-        settings=settings,
-        capacity=conditions.capacity or UNLIMITED,
-        fraction=conditions.fraction,
-        policy=conditions.policy,
-        address_policy=conditions.address_policy,
-        stream_events=conditions.stream_events,
-        on_event=watch,
-    )
+    result = replay(case.program, replace(case.conditions, settings=settings), on_event=watch)
     return _points(settings.text or str(settings), sampler, len(case.program.rows), result.ooms)
 
 
