@@ -57,14 +57,15 @@ class RecordedDriver(SimDriver):
 
     def reserve(self, nbytes: int) -> int:
         address = self._next("segment_map").address
-        if any(start <= address <= end for start, end in self.reserved.items()):
+        start = self.start_before(address)
+        if start is not None and address <= self.reserved.get(start, start):
             raise UnexpectedError
         self.adopt(address, nbytes, is_virtual=True)
         return address
 
     def _note_end(self, address: int, nbytes: int) -> None:
-        start = max((start for start in self.reserved if start <= address), default=None)
-        if start is not None:
+        start = self.start_before(address)
+        if start in self.reserved:
             self.reserved[start] = max(self.reserved[start], address + nbytes)
 
     def unreserve(self, address: int, nbytes: int) -> None:

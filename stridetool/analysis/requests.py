@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from stridetool.analysis.recorded_device import PoolFinder
 from stridetool.analysis.rewind import Start
 from stridetool.core.memory.events import Event
 from stridetool.core.memory.recorded import DEFAULT_POOL, DeviceRecording, Frames, History, PoolId
@@ -20,15 +21,11 @@ _WAIT = 1 << 40  # streams that stand for "whatever this free waits for"
 
 @dataclass(frozen=True, slots=True)
 class Requests:
-    """The first `preset` events allocate what was live already; `addresses` are the recorded places of these.
-
-    `entries[i]` is the recorded entry behind event i, or -1.
-    """
+    """The first `preset` events allocate what was live already; `addresses` are the recorded places of these."""
 
     events: tuple[Event, ...]
     preset: int
     addresses: tuple[int, ...]
-    entries: tuple[int, ...]
     assumed: tuple[str, ...]
 
 
@@ -36,8 +33,7 @@ def requests_of(recording: DeviceRecording, start: Start) -> Requests:
     """The events that a replay under other settings runs."""
     writer = _Writer(recording, start)
     writer.write()
-    events, entries = writer.events, writer.entries
-    return Requests(tuple(events), writer.preset, tuple(writer.addresses), tuple(entries), tuple(writer.assumed))
+    return Requests(tuple(writer.events), writer.preset, tuple(writer.addresses), tuple(writer.assumed))
 
 
 class _Writer:
@@ -46,24 +42,22 @@ class _Writer:
         self.history: History = recording.history
         self.start = start
         self.events: list[Event] = []
-        self.entries: list[int] = []
         self.addresses: list[int] = []
         self.preset = 0
         self.assumed: list[str] = []
         self.live: dict[int, int] = {}  # address → id
         self.waiting: dict[int, int] = {}  # address → stream that its free waits for
         self.ids = 0
+        self.finder = PoolFinder(recording, start)
+        self.stop = 0  # behind the run of entries about memory of the device that was looked at last
+        self.growth = -1  # the last entry of such runs that obtained memory
         self.pools = {s.pool_id for s in recording.segments} | {s.pool_id for s in start.segments.values()}
         self.pools |= {pool for pool in self.history.pool_ids if pool is not None}
         self.final_failure = max((i for i, a in enumerate(self.history.actions) if a == "oom"), default=-1)
 
-    def add(self, event: Event, entry: int) -> None:
-        self.events.append(event)
-        self.entries.append(entry)
-
     def write(self) -> None:
         for pool in sorted(self.pools - {DEFAULT_POOL}):
-            self.add(Event("pool_create", pool), -1)
+            self.events.append(Event("pool_create", pool))
         self._write_start()
         actions = self.history.actions
         completes = "free_completed" in actions
@@ -78,7 +72,7 @@ class _Writer:
             elif action == "oom":
                 self._alloc(index, None)
             elif action in ("segment_free", "segment_unmap") and self._is_empty_cache(index, stacks):
-                self.add(Event("empty_cache"), index)
+                self.events.append(Event("empty_cache"))
         if not stacks and any(event.op == "empty_cache" for event in self.events):
             self.assumed.append("memory that went back with no failed request behind it was given back by empty_cache")
         if "oom" in actions[: self.final_failure]:
@@ -93,42 +87,34 @@ class _Writer:
                 position += 1
             spot = spots[position] if spots else None
             pool, stream = (spot.pool_id, spot.stream) if spot is not None else (DEFAULT_POOL, 0)
-            self._request(self.start.blocks[address].requested, stream, pool, -1, address)
+            self._request(self.start.blocks[address].requested, stream, pool, address)
             self.addresses.append(address)
         self.preset = len(self.events)
         for address in blocks:
             if self.start.blocks[address].is_pending:
-                self._wait(address, -1)
+                self._wait(address)
         if blocks:
             self.assumed.append(f"{len(blocks):,} blocks were live before the recording begins")
 
-    def _request(self, nbytes: int, stream: int, pool: PoolId, entry: int, address: int | None) -> None:
+    def _request(self, nbytes: int, stream: int, pool: PoolId, address: int | None) -> None:
         if pool != DEFAULT_POOL:
-            self.add(Event("pool_begin", pool), entry)
+            self.events.append(Event("pool_begin", pool))
         self.ids += 1
-        self.add(Event("alloc", self.ids, max(nbytes, 1), stream & _UNSIGNED), entry)
+        self.events.append(Event("alloc", self.ids, max(nbytes, 1), stream & _UNSIGNED))
         if pool != DEFAULT_POOL:
-            self.add(Event("pool_end", pool), entry)
+            self.events.append(Event("pool_end", pool))
         if address is None:
             return
         self.live[address] = self.ids
 
     def _alloc(self, index: int, address: int | None) -> None:
         history = self.history
-        pool = history.pool_ids[index] or (DEFAULT_POOL if address is None else self._pool_at(address))
+        pool = history.pool_ids[index] or (DEFAULT_POOL if address is None else self.finder.of(address))
         if address in self.live:  # the free of what was there before is not recorded
-            self.add(Event("free", self.live.pop(address)), index)
-        self._request(history.sizes[index], history.streams[index], pool, index, address)
+            self.events.append(Event("free", self.live.pop(address)))
+        self._request(history.sizes[index], history.streams[index], pool, address)
         if address is None and index != self.final_failure:
-            self.add(Event("free", self.ids), index)
-
-    def _pool_at(self, address: int) -> PoolId:
-        if self.pools <= {DEFAULT_POOL}:
-            return DEFAULT_POOL
-        for segment in self.recording.segments:
-            if segment.address <= address < segment.address + segment.size:
-                return segment.pool_id
-        return DEFAULT_POOL
+            self.events.append(Event("free", self.ids))
 
     def _free(self, index: int, completes: bool) -> None:
         history, address = self.history, self.history.addresses[index]
@@ -139,22 +125,22 @@ class _Writer:
         if address not in self.live:
             return
         if at_once or not completes:
-            self.add(Event("free", self.live.pop(address)), index)
+            self.events.append(Event("free", self.live.pop(address)))
         else:
-            self._wait(address, index)
+            self._wait(address)
 
-    def _wait(self, address: int, entry: int) -> None:
+    def _wait(self, address: int) -> None:
         identity = self.live.pop(address)
         self.waiting[address] = _WAIT + identity
-        self.add(Event("record_stream", identity, stream=_WAIT + identity), entry)
-        self.add(Event("free", identity), entry)
+        self.events.append(Event("record_stream", identity, stream=_WAIT + identity))
+        self.events.append(Event("free", identity))
 
     def _completed(self, index: int) -> None:
         address = self.history.addresses[index]
         if address in self.waiting:
-            self.add(Event("event_complete", stream=self.waiting.pop(address)), index)
+            self.events.append(Event("event_complete", stream=self.waiting.pop(address)))
         elif address in self.live:
-            self.add(Event("free", self.live.pop(address)), index)
+            self.events.append(Event("free", self.live.pop(address)))
 
     def _is_empty_cache(self, index: int, stacks: bool) -> bool:
         """Whether the program gave memory back itself here (once for a run of segments)."""
@@ -168,11 +154,14 @@ class _Writer:
     def _leads_to_a_request(self, index: int) -> bool:
         """Whether what follows is the growth for a request, or its failure: then the allocator gave memory back."""
         actions = self.history.actions
-        grown = False
-        while index < len(actions) and actions[index] in _AROUND:
-            grown = grown or actions[index] in ("segment_alloc", "segment_map")
-            index += 1
-        return index < len(actions) and (actions[index] == "oom" or (grown and actions[index] == "alloc"))
+        if index >= self.stop:  # the first of a run of such entries: they are looked at once
+            self.stop = index
+            while self.stop < len(actions) and actions[self.stop] in _AROUND:
+                if actions[self.stop] in ("segment_alloc", "segment_map"):
+                    self.growth = self.stop
+                self.stop += 1
+        following = actions[self.stop] if self.stop < len(actions) else ""
+        return following == "oom" or (self.growth >= index and following == "alloc")
 
 
 _AROUND = {"segment_free", "segment_unmap", "segment_alloc", "segment_map", "free_completed"}

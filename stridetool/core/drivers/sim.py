@@ -189,6 +189,16 @@ class SimDriver:
         del self._starts[bisect_right(self._starts, address) - 1]
         self._data.pop(address, None)
 
+    def start_before(self, address: int) -> int | None:
+        """Where the last live range begins that does not begin behind `address`."""
+        index = bisect_right(self._starts, address)
+        return self._starts[index - 1] if index else None
+
+    def start_behind(self, address: int) -> int | None:
+        """Where the next live range begins behind `address`."""
+        index = bisect_right(self._starts, address)
+        return self._starts[index] if index < len(self._starts) else None
+
     def mem_info(self) -> tuple[int, int]:
         """(free, total) bytes."""
         return max(self.capacity - self.used, 0), self.capacity
@@ -197,9 +207,8 @@ class SimDriver:
         """A writable uint8 array of the device's data, made (as zeros) when first asked for."""
         if not nbytes:
             return np.empty(0, np.uint8)
-        index = bisect_right(self._starts, address) - 1
-        start = self._starts[index] if index >= 0 else 0
-        if index < 0 or address + nbytes > start + self._sizes[start]:
+        start = self.start_before(address)
+        if start is None or address + nbytes > start + self._sizes[start]:
             raise ArgumentValueError(f"no live memory of {self.name} at {address:#x} ({nbytes} bytes)")
         if start not in self._data:
             self._data[start] = _lazy_zeros(self._sizes[start])

@@ -201,11 +201,10 @@ def block_at(segment: Segment, address: int) -> Block | None:
 
 
 def segment_at(heap: CachingAllocator, address: int) -> Segment | None:
-    """The segment in which `address` lies: most often it begins there."""
-    segment = heap.segments.get(address)
-    if segment is None:
-        starts = [start for start in heap.segments if start <= address]
-        segment = heap.segments[max(starts)] if starts else None
+    """The segment in which `address` lies."""
+    assert isinstance(heap.driver, SimDriver)
+    start = heap.driver.start_before(address)
+    segment = None if start is None else heap.segments[start]
     return segment if segment is not None and address < segment.address + segment.size else None
 
 
@@ -264,7 +263,8 @@ def grant(heap: CachingAllocator, each: Range, *, page: int) -> None:
         return
     if segment is None or not segment.page:
         step = SMALL_BUFFER if each.is_small else page
-        behind = min((start for start in heap.segments if start > each.address), default=each.address + (1 << 48))
+        assert isinstance(heap.driver, SimDriver)
+        behind = heap.driver.start_behind(each.address) or each.address + (1 << 48)
         segment = _reserve_at(heap, pool, each, each, step, behind - each.address)
         heap.configure(heap.settings)
     _map_at(heap, segment, each.address, each.size)
