@@ -129,8 +129,8 @@ def smallest_capacity(case: Case, settings: Settings, run: ReplayOutcome) -> int
         return None
     low, high = case.floor_bytes // PAGE, _enough(fitting, conditions)
     budget = _BISECTED
+    probe = high - 1  # often nothing less is enough
     while low < high and budget > 0:
-        probe = low + (high - low) // 4  # failures come early: they cost less than what is followed to its end
         tight = _run(case, replace(conditions, capacity=max(probe, 1) * PAGE), stop=True)
         budget -= tight.ooms[-1] if tight.ooms else len(case.program.rows)
         if tight.ooms:
@@ -139,6 +139,7 @@ def smallest_capacity(case: Case, settings: Settings, run: ReplayOutcome) -> int
             high = probe
         else:
             high = min(probe, _enough(tight, conditions))
+        probe = low + (high - low) // 4  # most failures come early: they cost less than what is followed to its end
     return max(high, 1) * PAGE
 
 
