@@ -5,11 +5,14 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterator
+from operator import itemgetter
 
+from stridetool.core.collections_off import without_collections
 from stridetool.core.memory.events import Event
 from stridetool.errors import InputError
 
 _COLUMNS = ("Action", "Pointer", "Size", "Stream")
+_DEFAULT_STREAMS = ("0", "0x0", "0x1", "0x2", "(nil)")
 
 
 def read_rmm(data: bytes) -> list[Event]:
@@ -18,30 +21,38 @@ def read_rmm(data: bytes) -> list[Event]:
     Failed allocations are allocations that the replay may find room for. Raises InputError naming the line.
     """
     try:
-        rows = csv.DictReader(io.StringIO(data.decode("utf-8")), strict=True)
-        if not set(_COLUMNS) <= set(rows.fieldnames or ()):
-            raise InputError(f"the log lacks one of the columns {', '.join(_COLUMNS)}")
-        return list(_events(rows))
+        with without_collections():
+            return list(_events(data.decode("utf-8")))
     except (UnicodeDecodeError, csv.Error) as error:
         raise InputError(f"this is no CSV: {error}") from error
 
 
-def _events(rows: csv.DictReader[str]) -> Iterator[Event]:
-    streams = {"0": 0, "0x0": 0, "0x1": 0, "0x2": 0, "(nil)": 0}
+def _events(text: str) -> Iterator[Event]:
+    rows = csv.reader(io.StringIO(text), strict=True)
+    header = next(rows, [])
+    if not set(_COLUMNS) <= set(header):
+        raise InputError(f"the log lacks one of the columns {', '.join(_COLUMNS)}")
+    places = [header.index(name) for name in _COLUMNS]
+    fields, needed = itemgetter(*places), max(places) + 1
+    streams = dict.fromkeys(_DEFAULT_STREAMS, 0)
     for row in rows:
-        action, pointer = row["Action"], row["Pointer"]
+        if not row:
+            continue
+        if len(row) < needed:
+            raise InputError(f"line {rows.line_num}: it ends before its column {header[len(row)]}")
+        action, pointer, size, stream = fields(row)
         if action not in ("allocate", "free", "allocate failure"):
             raise InputError(f"line {rows.line_num}: unknown action {action!r}")
-        size, stream = row["Size"], row["Stream"]
-        if not size or not size.strip().isdecimal() or len(size) > 20 or stream is None:
+        if not size.strip().isdecimal() or len(size) > 20:
             raise InputError(f"line {rows.line_num}: {size!r} is no size")
-        number = streams.setdefault(stream.strip().lower(), len(set(streams.values())))
-        if action == "free":
-            if int(size):  # RMM logs the free of nothing, too
-                yield Event("free", pointer)
+        nbytes = int(size)
+        number = streams.setdefault(stream.strip().lower(), len(streams) - len(_DEFAULT_STREAMS) + 1)
+        if nbytes == 0:  # RMM logs the free of nothing, too
             continue
-        identity = pointer if action == "allocate" else f"failed in line {rows.line_num}"
-        if int(size):
-            yield Event("alloc", identity, int(size), number)
-        if action == "allocate failure":
-            yield Event("free", identity)
+        if action == "free":
+            yield Event("free", pointer)
+        elif action == "allocate":
+            yield Event("alloc", pointer, nbytes, number)
+        else:
+            identity = f"failed in line {rows.line_num}"
+            yield from (Event("alloc", identity, nbytes, number), Event("free", identity))
