@@ -14,7 +14,7 @@ from stridetool.analysis.conditions import Conditions
 from stridetool.cli.allocation_films import PICTURES, Filmed, filmed_parts, shown
 from stridetool.cli.allocation_parts import Part, parts_of
 from stridetool.cli.allocation_request import Request, conditions_of
-from stridetool.cli.allocation_targets import AllocationTarget, Named, named_targets
+from stridetool.cli.allocation_targets import AllocationTarget, NamedTarget, named_targets
 from stridetool.cli.allocation_tries import tried_part
 from stridetool.cli.output import Output, say_error, terminal_width
 from stridetool.cli.progress import announced
@@ -50,7 +50,7 @@ def run_alloc_report(request: Request, where: Output) -> None:
 
 
 def _gathered(
-    named: Sequence[Named], request: Request, conditions: Conditions, where: Output
+    named: Sequence[NamedTarget], request: Request, conditions: Conditions, where: Output
 ) -> tuple[list[Filmed], list[Refused]]:
     """The parts of all targets, and the targets that give none. One target alone raises its error."""
     quiet = where.path is None and where.format != "text"
@@ -62,13 +62,13 @@ def _gathered(
         except (InputError, ProgramError) as error:
             if len(named) == 1:
                 raise
-            refused.append((one.name, _naming(one.name, error)))
+            refused.append((str(one), _naming(str(one), error)))
             continue
         filmed += [(tried_part(part, request, quiet), film) for part, film in found]
     return filmed, refused
 
 
-def _parts(one: Named, request: Request, conditions: Conditions, films: bool, quiet: bool) -> list[Filmed]:
+def _parts(one: NamedTarget, request: Request, conditions: Conditions, films: bool, quiet: bool) -> list[Filmed]:
     with announced(f"reading {one}", quiet=quiet):
         target = one.open()
     # A script is left alone: beside one that forks or counts its threads nothing may run.
@@ -81,7 +81,7 @@ def _parts(one: Named, request: Request, conditions: Conditions, films: bool, qu
 
 def _naming(name: str, error: InputError | ProgramError) -> InputError | ProgramError:
     """The error itself where it names its target, else one that does."""
-    if name in error.message or name == "-":
+    if name in error.message:
         return error
     return type(error)(f"cannot report on {name}: {error.message}", hint=error.hint)
 

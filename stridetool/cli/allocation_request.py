@@ -6,7 +6,7 @@ import shlex
 from dataclasses import dataclass, replace
 
 from stridetool.analysis.conditions import Conditions
-from stridetool.cli.targets import STDIN
+from stridetool.cli.options import PIPE, STDIN
 from stridetool.core.memory.settings import DEFAULT, Settings
 from stridetool.errors import UsageError
 from stridetool.units import parse_bytes
@@ -43,12 +43,14 @@ class Request:
 def sweep_command(request: Request, target: str) -> str:
     """The command that tries what torch offers on one target, everything else as it was asked for."""
     usual = Request()
-    words = ["stride-tool", "alloc-report", "-" if target == STDIN else target, "--sweep"]
+    words = ["stride-tool", "alloc-report", PIPE if target == STDIN else target, "--sweep"]
     for name in ("settings", "capacity", "fraction", "device", "address_policy", "stream_events", "policy", "at"):
         value = getattr(request, name)
         if value != getattr(usual, name):
             words += [f"--{name.replace('_', '-')}", str(value)]
-    return shlex.join(words + ["--alias-torch"] * request.alias_torch)
+    if request.alias_torch:
+        words.append("--alias-torch")
+    return shlex.join(words)
 
 
 def conditions_of(request: Request) -> Conditions:

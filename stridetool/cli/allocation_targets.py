@@ -8,6 +8,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 
+from stridetool.cli.options import PIPE, STDIN
 from stridetool.cli.targets import Target, open_target
 from stridetool.core.memory.oom_message import OomMessage
 from stridetool.errors import UsageError
@@ -28,28 +29,28 @@ class AllocationTarget:
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
+class NamedTarget:
     """A target as it was named, and how to open it. Opening raises InputError for bad files."""
 
     name: str
     open: Callable[[], AllocationTarget]
 
     def __str__(self) -> str:
-        return "standard input" if self.name == "-" else self.name
+        return STDIN if self.name == PIPE else self.name
 
 
-def named_targets(targets: tuple[str, ...], message: str | None, stack: ExitStack) -> list[Named]:
+def named_targets(targets: tuple[str, ...], message: str | None, stack: ExitStack) -> list[NamedTarget]:
     """All targets, and the message of `--message`; none is read yet. Raises UsageError when there is none."""
-    named = [Named(text, partial(_open, text, stack)) for text in targets]
+    named = [NamedTarget(text, partial(_open, text, stack)) for text in targets]
     if message is not None:
-        named.append(Named("--message", partial(_message, message)))
+        named.append(NamedTarget("--message", partial(_message, message)))
     if not named:
         raise UsageError("nothing to report", hint="name a snapshot, a trace or a script, or give --message TEXT")
     return named
 
 
 def _message(text: str) -> AllocationTarget:
-    parsed: OomMessage = parse_message(sys.stdin.read(1 << 20) if text == "-" else text)
+    parsed: OomMessage = parse_message(sys.stdin.read(1 << 20) if text == PIPE else text)
     return AllocationTarget(Source("message", None), parsed)
 
 

@@ -36,9 +36,9 @@ def _tried(report: DeviceReport, case: Case, request: Request, expandable: bool,
     from stridetool.cli.sweeping import tried
 
     events = len(case.program.rows)
-    work = events * (1 + len(request.what_if) + request.sweep * len(GRID))
+    choices = 1 + len(request.what_if) + (len(GRID) if request.sweep else 0)
     saying = announced(f"trying other settings on {events:,} events", quiet=quiet, at_once=True)
-    with saying if work > EVENTS_PER_SECOND / _TIMES else nullcontext():
+    with saying if events * choices > EVENTS_PER_SECOND / _TIMES else nullcontext():
         report = tried(report, case, request.what_if, request.sweep, expandable)
     return report if report.has_history else msgspec.structs.replace(report, recommended=None)
 

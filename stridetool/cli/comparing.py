@@ -9,6 +9,7 @@ from typing import Any
 
 import typer
 
+from stridetool.cli.options import PIPE, STDIN
 from stridetool.cli.output import Output
 from stridetool.cli.present import text_of
 from stridetool.errors import InputError, UsageError
@@ -24,7 +25,7 @@ _MAX_BYTES = 1 << 30
 def run_compare(old: Path, new: Path, threshold: str, where: Output) -> None:
     """Compare, write, and end with 1 when something is worse beyond the threshold."""
     limit = _fraction(threshold)
-    if str(old) == str(new) == "-":
+    if str(old) == str(new) == PIPE:
         raise UsageError("cannot compare stdin with itself", hint="one of the two is a file")
     before, after = _read(old), _read(new)
     kind = before.schema.removeprefix("stride-tool/")
@@ -74,8 +75,8 @@ def _compared(
 def _read(path: Path) -> Envelope[Any]:
     from stridetool.cli.tensor_reports import tensor_report
 
-    if str(path) == "-":
-        return _document(sys.stdin.buffer.read(_MAX_BYTES + 1), "<stdin>")
+    if str(path) == PIPE:
+        return _document(sys.stdin.buffer.read(_MAX_BYTES + 1), STDIN)
     try:
         if (inspected := tensor_report(path)) is not None:
             return inspected

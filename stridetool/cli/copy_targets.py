@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from stridetool.bench.cases import Case, case_of, select, standard_cases
+from stridetool.cli.options import PIPE
 from stridetool.errors import UsageError
 
 _SEPARATOR = "::"
@@ -45,7 +46,7 @@ def _known(name: str, quick: bool) -> tuple[Case, ...]:
 
 
 def _is_file(target: str) -> bool:
-    return target == "-" or _SEPARATOR in target or Path(target).suffix != "" or os.path.exists(target)
+    return target == PIPE or _SEPARATOR in target or Path(target).suffix != "" or os.path.exists(target)
 
 
 def _tensors(target: str, read: Callable[[str], list[Case]]) -> list[Case]:

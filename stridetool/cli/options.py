@@ -7,6 +7,9 @@ from typing import Annotated, Literal
 
 import typer
 
+PIPE = "-"  # in place of a path: standard input, or standard output after -o
+STDIN = "<stdin>"  # the name of what came through the pipe, in reports and errors
+
 ColorMode = Literal["auto", "always", "never"]
 Format = Literal["text", "json", "ndjson", "csv", "markdown", "perfetto", "svg", "html"]
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TextIO
 
-from stridetool.cli.options import ColorMode
+from stridetool.cli.options import PIPE, ColorMode
 from stridetool.errors import InputError, UsageError
 from stridetool.programs.streams import discard, our_stdout
 from stridetool.render.blocks import printable
@@ -54,7 +54,7 @@ class Output:
         chosen = format or ("json" if json else None)
         if json and format not in (None, "json"):
             raise UsageError(f"cannot print both JSON and {format}")
-        if path is not None and str(path) != "-":
+        if path is not None and str(path) != PIPE:
             chosen = chosen or _format_of(path)
             _check_destination(path, force)
         else:

@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
+from stridetool.cli.options import PIPE, STDIN
 from stridetool.errors import InputError
-
-STDIN = "<stdin>"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +35,7 @@ def open_target(text: str, stack: ExitStack) -> Target:
     """
     if not text:
         raise InputError("cannot read a target without a name", hint="- is what comes through the pipe")
-    if text != "-":
+    if text != PIPE:
         path = Path(text)
         try:
             os.stat(text)

@@ -8,7 +8,7 @@ from stridetool.render.alloc_pictures import segment_lines, timeline_lines
 from stridetool.render.alloc_verdict import verdict_blocks
 from stridetool.render.blocks import Block, Column, Heading, Line, Picture, Table, line
 from stridetool.render.findings import finding_blocks
-from stridetool.render.fitting import GAP, Figure, fitting
+from stridetool.render.fitting import GAP, RankedColumn, fitting
 from stridetool.render.what_if_text import what_if_blocks
 from stridetool.report.alloc import AllocReport, DeviceReport, DevicesReport, MessageReport, Outcome
 from stridetool.report.envelope import Envelope
@@ -155,16 +155,16 @@ def _outcome(each: DeviceReport, say: Callable[[Outcome], str]) -> str:
     return "–" if each.outcome is None else say(each.outcome)
 
 
-_RANKS: tuple[Figure[_Placed], ...] = (
-    Figure(4, "allocated", lambda row: format_bytes(row[0].fragmentation.allocated_bytes)),
-    Figure(0, "reserved", lambda row: format_bytes(row[0].fragmentation.reserved_bytes)),
-    Figure(5, "free", lambda row: format_bytes(row[0].fragmentation.external_bytes)),
-    Figure(7, "pinned", lambda row: format_bytes(row[0].fragmentation.pinned_free_bytes)),
-    Figure(8, "largest free", lambda row: format_bytes(row[0].fragmentation.largest_free_bytes)),
-    Figure(3, "peak reserved", lambda row: _outcome(row[0], lambda done: format_bytes(done.peak_reserved_bytes))),
-    Figure(2, "OOMs", lambda row: _outcome(row[0], lambda done: f"{len(done.ooms):,}")),
-    Figure(6, "predicted", lambda row: _predicted(row[0])),
-    Figure(1, "", lambda row: ("outlier", "warn") if row[1] else ""),
+_COLUMNS: tuple[RankedColumn[_Placed], ...] = (
+    RankedColumn(4, "allocated", lambda row: format_bytes(row[0].fragmentation.allocated_bytes)),
+    RankedColumn(0, "reserved", lambda row: format_bytes(row[0].fragmentation.reserved_bytes)),
+    RankedColumn(5, "free", lambda row: format_bytes(row[0].fragmentation.external_bytes)),
+    RankedColumn(7, "pinned", lambda row: format_bytes(row[0].fragmentation.pinned_free_bytes)),
+    RankedColumn(8, "largest free", lambda row: format_bytes(row[0].fragmentation.largest_free_bytes)),
+    RankedColumn(3, "peak reserved", lambda row: _outcome(row[0], lambda done: format_bytes(done.peak_reserved_bytes))),
+    RankedColumn(2, "OOMs", lambda row: _outcome(row[0], lambda done: f"{len(done.ooms):,}")),
+    RankedColumn(6, "predicted", lambda row: _predicted(row[0])),
+    RankedColumn(1, "", lambda row: ("outlier", "warn") if row[1] else ""),
 )
 
 
@@ -193,9 +193,11 @@ def _devices_table(report: DevicesReport, width: int) -> Table:
     rows = [(each, index in report.outliers) for index, each in enumerate(report.devices)]
     names = [(each.source.path or each.source.kind, each.device.name) for each in report.devices]
     room = width - GAP - max(len(path) for path, _ in names) - max(len(device) for _, device in names)
-    figures = fitting(_RANKS, rows, room)
-    columns = (Column("source"), Column("device"), *(figure.column for figure in figures))
-    cells = [((p, "name"), d, *(f.cell(row) for f in figures)) for (p, d), row in zip(names, rows, strict=True)]
+    chosen = fitting(_COLUMNS, rows, room)
+    columns = (Column("source"), Column("device"), *(ranked.column for ranked in chosen))
+    cells = [
+        ((p, "name"), d, *(ranked.cell(row) for ranked in chosen)) for (p, d), row in zip(names, rows, strict=True)
+    ]
     return Table(columns, cells)
 
 

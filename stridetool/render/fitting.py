@@ -14,8 +14,8 @@ Row = TypeVar("Row")
 
 
 @dataclass(frozen=True, slots=True)
-class Figure(Generic[Row]):
-    """A right-aligned column. That of rank 0 is always there; of the others, low ranks go before high ones."""
+class RankedColumn(Generic[Row]):
+    """A right-aligned column. Those of rank 0 are always there; of the others, low ranks go before high ones."""
 
     rank: int
     title: str
@@ -34,15 +34,15 @@ class Figure(Generic[Row]):
         return GAP + max(len(self.title), *(len(_text(self.cell(row))) for row in rows))
 
 
-def fitting(figures: Sequence[Figure[Row]], rows: Sequence[Row], room: int) -> list[Figure[Row]]:
+def fitting(columns: Sequence[RankedColumn[Row]], rows: Sequence[Row], room: int) -> list[RankedColumn[Row]]:
     """In their order: those that say something and find place within `room` columns."""
-    chosen: set[int] = set()
-    for figure in sorted(figures, key=lambda figure: figure.rank):
-        width = figure.width(rows)
-        if figure.says_something(rows) and (width <= room or not figure.rank):
-            chosen.add(figure.rank)
+    chosen: set[RankedColumn[Row]] = set()
+    for column in sorted(columns, key=lambda column: column.rank):
+        width = column.width(rows)
+        if column.says_something(rows) and (width <= room or not column.rank):
+            chosen.add(column)
             room -= width
-    return [figure for figure in figures if figure.rank in chosen]
+    return [column for column in columns if column in chosen]
 
 
 def _text(cell: str | Span) -> str:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from stridetool.render.alloc_verdict import advice
 from stridetool.render.blocks import Block, Column, Heading, Span, Table, line
-from stridetool.render.fitting import Figure, fitting
+from stridetool.render.fitting import RankedColumn, fitting
 from stridetool.report.alloc import DeviceReport, WhatIf
 from stridetool.units import format_bytes
 
@@ -43,16 +43,16 @@ def _or_dash(nbytes: int | None) -> str:
     return "–" if nbytes is None else format_bytes(nbytes)
 
 
-_FIGURES: tuple[Figure[_Try], ...] = (
-    Figure(0, "reserved", lambda t: format_bytes(t.row.peak_reserved_bytes)),
-    Figure(3, "warm", lambda t: "" if t.warm is None else format_bytes(t.warm.peak_reserved_bytes)),
-    Figure(8, "allocated", lambda t: format_bytes(t.row.peak_allocated_bytes)),
-    Figure(1, "OOMs", _ooms),
-    Figure(6, "retries", lambda t: f"{t.row.retries:,}"),
-    Figure(7, "device calls", lambda t: f"{t.row.device_calls:,}"),
-    Figure(2, "fits in", lambda t: _or_dash(t.row.smallest_capacity_bytes)),
-    Figure(5, "over floor", lambda t: "–" if t.over_floor is None else f"{t.over_floor:+.0%}"),
-    Figure(4, "notes", lambda t: t.notes),
+_COLUMNS: tuple[RankedColumn[_Try], ...] = (
+    RankedColumn(0, "reserved", lambda t: format_bytes(t.row.peak_reserved_bytes)),
+    RankedColumn(3, "warm", lambda t: "" if t.warm is None else format_bytes(t.warm.peak_reserved_bytes)),
+    RankedColumn(8, "allocated", lambda t: format_bytes(t.row.peak_allocated_bytes)),
+    RankedColumn(1, "OOMs", _ooms),
+    RankedColumn(6, "retries", lambda t: f"{t.row.retries:,}"),
+    RankedColumn(7, "device calls", lambda t: f"{t.row.device_calls:,}"),
+    RankedColumn(2, "fits in", lambda t: _or_dash(t.row.smallest_capacity_bytes)),
+    RankedColumn(5, "over floor", lambda t: "–" if t.over_floor is None else f"{t.over_floor:+.0%}"),
+    RankedColumn(4, "notes", lambda t: t.notes),
 )
 
 
@@ -113,16 +113,16 @@ def _results(one: _Try) -> list[tuple[object, ...]]:
 def _table(tries: Sequence[_Try], report: DeviceReport, width: int) -> Iterator[Block]:
     names = [_pieces(one.row.settings, report) for one in tries]
     room = width - max(len(piece) for pieces in names for piece in pieces)
-    figures = fitting(_FIGURES, tries, room)
-    taken = sum(figure.width(tries) for figure in figures)
+    columns = fitting(_COLUMNS, tries, room)
+    taken = sum(column.width(tries) for column in columns)
     rows: list[tuple[str | Span, ...]] = []
     for one, pieces in zip(tries, names, strict=True):
         style = "name" if one.row.settings == report.settings else ""
         first, *rest = _filled(pieces, width - taken)
-        rows.append(((first, style), *(figure.cell(one) for figure in figures)))
-        rows += [((part, style), *("" for _ in figures)) for part in rest]
-    yield Table((Column("settings"), *(figure.column for figure in figures)), rows)
-    legend = [f"{f.title}: {_LEGEND[f.title]}" for f in figures if f.title in _LEGEND]
+        rows.append(((first, style), *(column.cell(one) for column in columns)))
+        rows += [((part, style), *("" for _ in columns)) for part in rest]
+    yield Table((Column("settings"), *(ranked.column for ranked in columns)), rows)
+    legend = [f"{c.title}: {_LEGEND[c.title]}" for c in columns if c.title in _LEGEND]
     yield from _small("; ".join(legend), width)
 
 
