@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from stridetool.core.memory.recorded import DEFAULT_POOL, INACTIVE, HeldSegment, Recording
 from stridetool.core.memory.settings import Settings
 from stridetool.report.alloc import DeviceReport
-from stridetool.report.envelope import Finding
+from stridetool.report.envelope import Finding, Severity
 from stridetool.units import format_bytes
 
 _MUCH = 0.2  # of what is reserved
@@ -41,9 +41,9 @@ def report_findings(report: DeviceReport, name: str) -> Iterator[Finding]:
     exact = report.exactness
     if exact is not None and exact.total and exact.predicted < exact.total:
         share = exact.predicted / exact.total
-        severity = "warning" if share < 0.95 else "info"
+        severity: Severity = "warning" if share < 0.95 else "info"
         message = f"{exact.predicted:,} of {exact.total:,} addresses predicted: what-ifs are approximate"
-        yield Finding("approximate", severity, message, name)  # type: ignore[arg-type]
+        yield Finding("approximate", severity, message, name)
 
 
 def _memory(report: DeviceReport, name: str) -> Iterator[Finding]:

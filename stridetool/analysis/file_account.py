@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 
 from stridetool.core import tensor_file
 from stridetool.core.tensor_file import TensorFile
@@ -71,11 +72,15 @@ def totals(tensors: Iterable[TensorRow], key: Callable[[TensorRow], str]) -> tup
     return tuple(Total(name, counts[name], nbytes[name]) for name in ordered)
 
 
+def _prefix(depth: int, tensor: TensorRow) -> str:
+    return ".".join(tensor.name.split(".", depth)[:depth])
+
+
 def by_prefix(tensors: Sequence[TensorRow]) -> tuple[Total, ...]:
     """Totals by the longest prefixes of the names (up to a dot) that make no more than `MAX_GROUPS` groups."""
     best: tuple[Total, ...] = ()
     for depth in range(1, _MAX_DEPTH + 1):
-        groups = totals(tensors, lambda tensor, depth=depth: ".".join(tensor.name.split(".", depth)[:depth]))  # type: ignore[misc]
+        groups = totals(tensors, partial(_prefix, depth))
         if best and len(groups) > MAX_GROUPS:
             return best
         if len(groups) == len(best):

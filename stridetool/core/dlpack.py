@@ -270,4 +270,4 @@ def _checked_device(dl: Any) -> Device:
 
 
 Tensor.__dlpack__ = to_dlpack  # type: ignore[attr-defined]  # hung on the class from here, as operators are
-Tensor.__dlpack_device__ = dlpack_device  # type: ignore[attr-defined]
+Tensor.__dlpack_device__ = dlpack_device  # type: ignore[attr-defined]  # likewise

@@ -199,7 +199,7 @@ def _interface(self: Tensor) -> dict[str, Any]:
 
 
 Tensor.numpy = numpy  # type: ignore[attr-defined]  # hung on the class from here, as operators are
-Tensor.__array__ = _array  # type: ignore[attr-defined]
-Tensor.__array_priority__ = 1000  # type: ignore[attr-defined]
+Tensor.__array__ = _array  # type: ignore[attr-defined]  # likewise
+Tensor.__array_priority__ = 1000  # type: ignore[attr-defined]  # likewise
 INTERFACES["__array_interface__"] = _interface
 INTERFACES["__cuda_array_interface__"] = cuda_array_interface

@@ -73,7 +73,7 @@ class TraceHook:
 def hook_class(base: type) -> type:
     """The hook as a subclass of CuPy's own (or, in tests, of a stand-in with the same calls)."""
 
-    class Hook(base):  # type: ignore[misc]
+    class Hook(base):  # type: ignore[misc]  # known only when it runs
         name = "stride-tool"
 
         def __init__(self, writer: _Writer) -> None:

@@ -23,7 +23,7 @@ def kept_interpreter() -> Iterator[None]:
     """
     finders = [(name, getattr(sys, name), list(getattr(sys, name))) for name in ("path", "meta_path", "path_hooks")]
     limit, argv, leave, folder = sys.getrecursionlimit(), sys.argv, os._exit, _folder()
-    os._exit = _ends_program(leave)  # type: ignore[assignment]
+    os._exit = _ends_program(leave)  # type: ignore[assignment]  # the name of its parameter is not told
     try:
         with warnings.catch_warnings():
             yield

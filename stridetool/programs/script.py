@@ -18,7 +18,7 @@ import types
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from stridetool.errors import InputError, ProgramError, StrideToolError
 from stridetool.programs.interpreter import guarded, run_code
@@ -148,8 +148,9 @@ def _failure(error: BaseException, trace: types.TracebackType | None, filename: 
     where = f"{own[-1].filename}:{own[-1].lineno}" if own else filename
     kind = type(error)  # never error.__class__, which may be anything
     if issubclass(kind, StrideToolError):
+        ours = cast(StrideToolError, error)
         torch_class = next((c.__name__ for c in kind.__mro__ if c.__module__ == "builtins"), "Error")
-        return Failure(torch_class, error.message, error.hint, where)  # type: ignore[attr-defined]
+        return Failure(torch_class, ours.message, ours.hint, where)
     hint = _torch_hint(getattr(error, "name", None)) if issubclass(kind, ModuleNotFoundError) else None
     return Failure(type.__dict__["__name__"].__get__(kind), _said(error), hint, where)
 

@@ -10,7 +10,7 @@ import contextlib
 import os
 import sys
 from collections.abc import Iterator
-from typing import TextIO
+from typing import Any, TextIO
 
 _FIRST_PRIVATE = 100  # a program that closes "all" descriptors mostly counts up to some tens
 _theirs: list[TextIO] = []  # the interpreter's stdout and stderr, once `take_streams` gave us our own
@@ -69,11 +69,11 @@ def streams_of_the_program() -> Iterator[None]:
         sys.stdin, sys.stdout, sys.stderr = ours
 
 
-def flush(*streams: object) -> None:
+def flush(*streams: Any) -> None:
     """Flush streams of the program, whatever it made of them."""
     for stream in streams:
         with contextlib.suppress(Exception):
-            stream.flush()  # type: ignore[attr-defined]
+            stream.flush()
 
 
 @contextlib.contextmanager

@@ -54,7 +54,7 @@ def torch_trace(sink: Sink) -> Iterator[Callable[[Any], int]]:
 
     copies: list[CopyFacts] = []
 
-    class Copies(TorchDispatchMode):  # type: ignore[misc]
+    class Copies(TorchDispatchMode):  # type: ignore[misc]  # torch is not there to be checked
         def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             out = func(*args, **(kwargs or {}))
             name = func.overloadpacket.__name__
@@ -62,7 +62,7 @@ def torch_trace(sink: Sink) -> Iterator[Callable[[Any], int]]:
                 copies.append(CopyFacts(f"aten::{name}", out.numel() * out.element_size()))
             return out
 
-    class Calls(TorchFunctionMode):  # type: ignore[misc]
+    class Calls(TorchFunctionMode):  # type: ignore[misc]  # torch is not there to be checked
         def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             kwargs = kwargs or {}
             inputs = facts((*args, *kwargs.values()))

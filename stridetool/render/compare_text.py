@@ -69,10 +69,13 @@ def _number_table(rows: Sequence[NumberChange]) -> Table:
 
 
 def _number_cells(row: NumberChange) -> list[str | Span]:
-    text = format_bytes if row.name.endswith("_bytes") else str
     change = "" if row.relative is None or row.old == row.new else f"{row.relative:+.1%}"
     mark = ("beyond the threshold", "bad") if row.beyond_threshold else ("", "")
-    return [(row.name, "name"), text(row.old), text(row.new), change, mark]  # type: ignore[arg-type]
+    return [(row.name, "name"), _number(row, row.old), _number(row, row.new), change, mark]
+
+
+def _number(row: NumberChange, value: int | float) -> str:
+    return format_bytes(int(value)) if row.name.endswith("_bytes") else str(value)
 
 
 def _tensor_table(rows: Sequence[TensorChange]) -> Table:
