@@ -4,26 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, nullcontext
-from typing import Any
 
 import msgspec
 import typer
 
-from stridetool.analysis.alloc_findings import outliers, repaired_finding, report_findings, settings_findings
 from stridetool.analysis.conditions import Conditions
+from stridetool.cli.allocation_document import Refused, document_of
 from stridetool.cli.allocation_films import PICTURES, Filmed, filmed_parts, shown
-from stridetool.cli.allocation_parts import Part, parts_of
+from stridetool.cli.allocation_parts import parts_of
 from stridetool.cli.allocation_request import Request, conditions_of
 from stridetool.cli.allocation_targets import AllocationTarget, NamedTarget, named_targets
 from stridetool.cli.allocation_tries import tried_part
 from stridetool.cli.output import Output, say_error, terminal_width
 from stridetool.cli.progress import announced
 from stridetool.errors import InputError, ProgramError, UsageError
-from stridetool.report.alloc import AllocReport, DeviceReport, DevicesReport, MessageReport
+from stridetool.report.alloc import AllocReport
 from stridetool.report.documents import to_json
-from stridetool.report.envelope import Envelope, Finding, envelope
-
-Refused = tuple[str, InputError | ProgramError]  # the name of a target that gives no report, and why
+from stridetool.report.envelope import Envelope
 
 
 def run_alloc_report(request: Request, where: Output) -> None:
@@ -40,7 +37,7 @@ def run_alloc_report(request: Request, where: Output) -> None:
         filmed, refused = _gathered(named, request, conditions, where)
     parts = [part for part, _ in filmed]
     if parts:
-        document = _document(parts, refused, request, conditions)
+        document = document_of(parts, refused, request, conditions)
         where.write(_pictures(document, filmed, where) if where.format in PICTURES else _text(document, where))
     failures = [part.failure for part in parts if part.failure is not None] + [error for _, error in refused]
     for failure in failures:
@@ -86,60 +83,6 @@ def _naming(name: str, error: InputError | ProgramError) -> InputError | Program
     return type(error)(f"cannot report on {name}: {error.message}", hint=error.hint)
 
 
-def _document(
-    parts: Sequence[Part], refused: Sequence[Refused], request: Request, conditions: Conditions
-) -> Envelope[Any]:
-    findings = list(settings_findings(conditions.settings, conditions.fraction))
-    if request.settings is not None and "cudaMallocAsync" in request.settings:
-        message = "cudaMallocAsync is the driver's own allocator; this is what torch's would do"
-        findings.append(Finding("backend", "warning", message, "--settings"))
-    findings += [Finding("not-reported", "error", error.message, name, error.hint) for name, error in refused]
-    reports = [part.report for part in parts]
-    several = len(reports) + len(refused) > 1
-    for part in parts:
-        source = part.report.source.path or part.report.source.kind
-        of_file = part.findings if not several else (_at(finding, source) for finding in part.findings)
-        findings += of_file
-        if isinstance(part.report, DeviceReport):
-            findings += report_findings(part.report, _name(part.report) if several else part.report.device.name)
-            findings += _faults(part)
-    if not several:
-        return envelope("alloc-report", reports[0], tuple(findings))
-    devices = tuple(report for report in reports if isinstance(report, DeviceReport))
-    messages = tuple(report for report in reports if isinstance(report, MessageReport))
-    apart = outliers(devices)
-    for index in apart:
-        report = devices[index]
-        findings.append(
-            Finding("outlier", "warning", "this rank holds much more or less than the others", _name(report))
-        )
-    together = DevicesReport(devices=devices, outliers=apart, messages=messages)
-    return envelope("alloc-report", together, tuple(findings))
-
-
-def _at(finding: Finding, source: str) -> Finding:
-    """With several targets a finding names its own."""
-    return msgspec.structs.replace(finding, where=source if finding.where is None else f"{source} {finding.where}")
-
-
-def _name(report: DeviceReport) -> str:
-    return f"{report.source.path or report.source.kind} {report.device.name}"
-
-
-def _faults(part: Part) -> Iterator[Finding]:
-    """Failures of a trace that a repaired allocator would not have had."""
-    report, case = part.report, part.case
-    if not isinstance(report, DeviceReport) or not report.device.simulated or report.outcome is None or case is None:
-        return
-    ooms = len(report.outcome.ooms)
-    if ooms and case.conditions.policy == "2.14":
-        from stridetool.analysis.what_if import failures_when_repaired
-
-        finding = repaired_finding(ooms, failures_when_repaired(case))
-        if finding is not None:
-            yield finding
-
-
 def _event_lines(target: AllocationTarget, request: Request, conditions: Conditions) -> Iterator[str]:
     """A line per event, and last the envelope."""
     lines: list[bytes] = []
@@ -147,7 +90,7 @@ def _event_lines(target: AllocationTarget, request: Request, conditions: Conditi
     parts = list(parts_of(target, request, conditions, lambda line: lines.append(encode(line))))
     yield from (line.decode() + "\n" for line in lines)
     parts = [tried_part(part, request, quiet=True) for part in parts]
-    document = msgspec.to_builtins(_document(parts, (), request, conditions))
+    document = msgspec.to_builtins(document_of(parts, (), request, conditions))
     yield encode({"type": "summary", **document}).decode() + "\n"
 
 

@@ -6,7 +6,8 @@ import contextlib
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Self
 
 from stridetool.cli.output import say
 from stridetool.units import format_seconds
@@ -30,34 +31,51 @@ def announced(text: str, *, quiet: bool, at_once: bool = False) -> Iterator[None
     On a terminal the line goes when it is done; elsewhere both lines stay, and `quiet` leaves them out. `at_once`
     does not wait: nothing else runs meanwhile, which work that forks needs.
     """
-    watched = sys.stderr.isatty()
-    if quiet and not watched:
+    if quiet and not sys.stderr.isatty():
         yield
         return
-    started, told = time.monotonic(), threading.Event()
-
-    def tell() -> None:
-        if watched:
-            _replace_line(f"{text} …")
+    with _Note(text) as note:
+        if at_once:
+            note.tell()
+            yield
         else:
-            say(f"{text} …")
-        told.set()
+            with _late(note.tell):
+                yield
 
+
+class _Note:
+    """What is being done, once it is told; it goes, or is answered, when the block ends."""
+
+    def __init__(self, text: str) -> None:
+        self.text, self.is_told = text, False
+        self.is_watched, self.started = sys.stderr.isatty(), time.monotonic()
+
+    def tell(self) -> None:
+        self.is_told = True
+        (_replace_line if self.is_watched else say)(f"{self.text} …")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if not self.is_told:
+            return
+        if self.is_watched:
+            _replace_line("")
+        elif kind is None:
+            say(f"{self.text}: done in {format_seconds(time.monotonic() - self.started)}")
+
+
+@contextlib.contextmanager
+def _late(tell: Callable[[], None]) -> Iterator[None]:
+    """Call it in the midst of the block, if that takes longer than patience."""
     timer = threading.Timer(_PATIENCE, tell)
-    if at_once:
-        tell()
-    else:
-        timer.start()
+    timer.start()
     try:
         yield
     finally:
         timer.cancel()
-        if not at_once:
-            timer.join()
-        if watched and told.is_set():
-            _replace_line("")
-    if told.is_set() and not watched:
-        say(f"{text}: done in {format_seconds(time.monotonic() - started)}")
+        timer.join()
 
 
 def _replace_line(text: str) -> None:
