@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import NamedTuple
@@ -12,19 +12,19 @@ from typing import NamedTuple
 from stridetool.analysis.replay import replay
 from stridetool.analysis.retries import recorded_retries
 from stridetool.analysis.rewind import Start, rewind
-from stridetool.analysis.stacks import NOWHERE, site
+from stridetool.analysis.stacks import Places
 from stridetool.analysis.timeline import Sampler
 from stridetool.analysis.what_if import Case, parsed
 from stridetool.core.memory.caching import CachingAllocator
 from stridetool.core.memory.events import Event
-from stridetool.core.memory.recorded import DeviceRecording, Frames
+from stridetool.core.memory.recorded import DeviceRecording
 from stridetool.core.memory.settings import Settings
 from stridetool.report.alloc import DeviceReport
 from stridetool.report.film import ACTIONS, ALLOC, OTHER, Course, Film, FilmBlock, FilmSegment, Kind
 
 MAX_COURSES = 6
 _CODES = {action: code for code, action in enumerate(ACTIONS)}
-_MAX_FRAMES, _ROUND = 12, 512
+_ROUND = 512
 
 
 class _Entry(NamedTuple):
@@ -103,12 +103,7 @@ def film_of_recording(
 ) -> Film:
     """The recorded entries; `allocated[i]` is what was handed out after entry i, where a replay knows it."""
     made, history, start = _Film(), device.history, rewind(device)
-    known: dict[int, str] = {}
-    stream_of = _streams(start)
-
-    def place(frames: Frames) -> str:
-        return known.setdefault(id(frames), _stack(frames))
-
+    stream_of, place = _streams(start), Places().whole
     blocks = [
         FilmBlock(b.address, made.kind(b.requested, b.size or 0, stream_of(b.address), place(b.frames)), b.is_pending)
         for b in start.blocks.values()
@@ -195,12 +190,3 @@ def _streams(start: Start) -> Callable[[int], int]:
         return start.segments[starts[at]].stream if at >= 0 else 0
 
     return stream
-
-
-def _stack(frames: Frames) -> str:
-    """The place that asked, and below it the frames, innermost first."""
-    if not len(frames):
-        return NOWHERE
-    shown = [frame for frame in frames[:_MAX_FRAMES] if isinstance(frame, Mapping)]
-    lines = [f"{f.get('name', '?')} {f.get('filename', '?')}:{f.get('line', '?')}"[:160] for f in shown]
-    return "\n".join([site(frames), *lines])

@@ -13,6 +13,7 @@ _OPERATOR = re.compile(r"at::_ops::(\w{1,80})::call\(")
 NOWHERE = "(no stack recorded)"
 _MAX_SITE = 160
 _MAX_KNOWN = 1 << 14
+_MAX_FRAMES = 12
 
 
 class Places:
@@ -24,6 +25,7 @@ class Places:
     def __init__(self) -> None:
         self._own: dict[int, str] = {}  # a frame → the place, "" where it is not the program's own
         self._foreign: dict[tuple[int, ...], str] = {}  # the frames of a stack without any of the program's own
+        self._whole: dict[int, str] = {}  # a stack, which entries share → what `whole` makes of it
 
     def __call__(self, frames: Frames) -> str:
         """`FILE:LINE function` of the innermost frame that is the program's own, else what torch was doing.
@@ -44,10 +46,13 @@ class Places:
                 self._foreign[key] = place
         return place
 
-
-def site(frames: Frames) -> str:
-    """The place of one stack."""
-    return Places()(frames)
+    def whole(self, frames: Frames) -> str:
+        """The place, and below it the frames, innermost first: a line each."""
+        text = self._whole.get(id(frames))
+        if text is None:
+            lines = [_in_full(frame) for frame in frames[:_MAX_FRAMES] if isinstance(frame, Mapping)]
+            text = self._whole[id(frames)] = "\n".join([self(frames), *lines])
+        return text
 
 
 def _line(frame: object) -> str:
@@ -55,6 +60,10 @@ def _line(frame: object) -> str:
         return NOWHERE
     file = str(frame.get("filename", "?"))
     return f"{_short(file)}:{frame.get('line', '?')} {frame.get('name', '?')}"[:_MAX_SITE]
+
+
+def _in_full(frame: Mapping[str, object]) -> str:
+    return f"{frame.get('name', '?')} {frame.get('filename', '?')}:{frame.get('line', '?')}"[:_MAX_SITE]
 
 
 def _is_foreign(frame: object) -> bool:

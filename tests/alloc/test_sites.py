@@ -1,6 +1,6 @@
 """Which line of a recorded stack is named as the place that asked for memory."""
 
-from stridetool.analysis.stacks import NOWHERE, site
+from stridetool.analysis.stacks import NOWHERE, Places
 
 ALLOCATOR = (
     {"name": "torch::unwind::unwind()", "filename": "??", "line": 0},
@@ -26,18 +26,27 @@ OWN = {"name": "train", "filename": "/home/me/work/train.py", "line": 12}
 
 
 def test_the_programs_own_frame_comes_first():
-    assert site((*ALLOCATOR, OF_TORCH, OWN)) == "work/train.py:12 train"
-    assert site((*ALLOCATOR, NODE, ENGINE, OWN)) == "work/train.py:12 train"
+    assert Places()((*ALLOCATOR, OF_TORCH, OWN)) == "work/train.py:12 train"
+    assert Places()((*ALLOCATOR, NODE, ENGINE, OWN)) == "work/train.py:12 train"
 
 
 def test_threads_of_autograd_are_told_by_their_node():
-    assert site((*ALLOCATOR, NODE, ENGINE)) == "autograd: BmmBackward0"
+    assert Places()((*ALLOCATOR, NODE, ENGINE)) == "autograd: BmmBackward0"
 
 
 def test_an_operator_without_python_is_told_by_its_outermost_name():
-    assert site(ALLOCATOR) == "operator: clone"
+    assert Places()(ALLOCATOR) == "operator: clone"
 
 
 def test_stacks_that_say_nothing():
-    assert site(()) == NOWHERE
-    assert site(ALLOCATOR[:1]) == "??:0 torch::unwind::unwind()"
+    assert Places()(()) == NOWHERE
+    assert Places()(ALLOCATOR[:1]) == "??:0 torch::unwind::unwind()"
+
+
+def test_the_whole_of_a_stack_is_its_place_and_its_frames():
+    frames = [*ALLOCATOR, "no frame", OWN]
+    first, *lines = Places().whole(frames).splitlines()
+    assert first == Places()(frames)
+    assert lines[-1] == "train /home/me/work/train.py:12"
+    assert len(lines) == len(ALLOCATOR) + 1
+    assert Places().whole(()) == NOWHERE
