@@ -48,7 +48,7 @@ def leaks(changes: Changes, marks: Sequence[int], *, top: int = 10) -> tuple[Lea
     states = _states(changes, marks)
     found = []
     for site in states[-1]:
-        course = tuple(state.get(site, 0) for state in states)
+        course = tuple(state[site] for state in states)
         rises = sum(after > before for before, after in pairwise(course))
         falls = sum(after < before for before, after in pairwise(course))
         if falls == 0 and rises >= max(2, len(course) // 2):
@@ -81,13 +81,13 @@ def _kind(name: str) -> str:
     return "".join("#" if letter.isdigit() else letter for letter in name)
 
 
-def _states(changes: Changes, marks: Sequence[int]) -> list[Counter[str]]:
+def _states(changes: Changes, marks: Sequence[int]) -> list[dict[str, int]]:
     """The bytes live by place after each mark (an event)."""
-    states, current, start = [], Counter[str](), 0
+    states, current, start = [], dict.fromkeys(changes.sites, 0), 0
     for mark in marks:
         end = bisect_right(changes.events, mark)
         for site, nbytes in zip(changes.sites[start:end], changes.nbytes[start:end], strict=True):
             current[site] += nbytes
         start = end
-        states.append(Counter(current))
+        states.append(current.copy())
     return states

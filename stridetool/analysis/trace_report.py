@@ -50,7 +50,8 @@ class Watcher:
             usable = usable if allocator.allowed is None else min(usable, allocator.allowed)
             self.failures.append(Failure(index, allocator.requested_bytes, event.nbytes, usable))
         if address is not None or index >= self.sampler.end:
-            self.sampler.add(index, allocator.allocated_bytes, allocator.reserved_bytes)
+            statistics = allocator.statistics
+            self.sampler.add(index, statistics.allocated_bytes, statistics.reserved.all.current)
         if self._emit is not None:
             self._emit(event_line(index, event, address, oom, allocator))
 
