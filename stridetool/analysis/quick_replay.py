@@ -9,10 +9,11 @@ from __future__ import annotations
 import struct
 from array import array
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from stridetool.analysis.conditions import UNLIMITED, Conditions
 from stridetool.analysis.replay import ALLOC, OTHER, RECORD_STREAM, Program, Warm, replay, simulated, warm_up
+from stridetool.core.compiled import extension
 from stridetool.core.drivers.sim import SimDriver
 from stridetool.core.memory.blocks import Segment
 from stridetool.core.memory.caching import CachingAllocator
@@ -25,15 +26,7 @@ _BEYOND = 1 << 60  # bytes: no device has as much, so that more means the same
 _QUERIES = {"auto": -2, "manual": -1}
 
 
-def _extension() -> Any:
-    try:
-        from stridetool.core.memory import _replay
-    except ImportError:  # installed without a compiler
-        return None
-    return _replay
-
-
-_replay = _extension()
+_replay = extension("stridetool.core.memory._replay")
 _CODES = {op: code for code, op in enumerate(_replay.OPS)} if _replay else {}
 EVENTS_PER_SECOND = 5_000_000 if _replay else 300_000  # replayed, on a slow machine
 

@@ -9,21 +9,13 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any, Protocol
 
+from stridetool.core.compiled import extension
 from stridetool.errors import ArgumentTypeError, ArgumentValueError, UnavailableError
 
 if TYPE_CHECKING:
     from stridetool.core.layout import Layout
 
-
-def _extension() -> Any:
-    try:
-        from stridetool.kernels import _copy
-    except ImportError:  # installed without a compiler
-        return None
-    return _copy
-
-
-_copy = _extension()
+_copy = extension("stridetool.kernels._copy")
 TILED = "numpy-tiled"
 
 
