@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 
 from stridetool.analysis.conditions import UNLIMITED
 from stridetool.analysis.recorded_device import Given, PoolFinder, RecordedDriver, UnexpectedError, device_bytes
-from stridetool.analysis.rewind import Start, rewind, sized
+from stridetool.analysis.rewind import Start, largest_rest, rewind, sized
 from stridetool.core.memory import restore
-from stridetool.core.memory.blocks import FREE, SMALL_BUFFER, SMALL_SIZE, Block
+from stridetool.core.memory.blocks import FREE, SMALL_BUFFER, Block
 from stridetool.core.memory.caching import CachingAllocator
 from stridetool.core.memory.recorded import DEFAULT_POOL, DeviceRecording, History, PoolId, Range
 from stridetool.core.memory.rounding import segment_size
@@ -238,7 +238,9 @@ class _Pass:
         if segment is None or free is None or free.state != FREE or segment.page or segment.pool.is_small:
             return
         before, slack = free.prev, address - free.address
-        if before is None or not 0 < slack <= SMALL_SIZE or before.address not in self.start.blocks:
+        if before is None or before.address not in self.start.blocks:
+            return
+        if not 0 < slack <= largest_rest(before.size, self.heap.settings):
             return
         is_open = self.start.blocks[before.address].size is None
         if is_open and self.result.known.get(before.address) is before and restore.widen(before, slack):

@@ -2,8 +2,9 @@
 
 A ring buffer forgets, so most recordings begin in the middle. What is live at the end, less what was allocated
 since, plus what was freed since, was live at the start. Sizes are known for blocks that are still there; of the
-others only what was asked for is, and in a large segment such a block may have been given up to 1 MiB more than it
-needed, because a smaller rest is not split off. A gap of at most 1 MiB behind a block is therefore part of it.
+others only what was asked for is, and in a large segment such a block may have been given more than it needed,
+because a rest of at most 1 MiB is not split off, nor any of a block of max_split_size or more. A gap behind a block
+that may be such a rest is therefore part of it.
 """
 
 from __future__ import annotations
@@ -211,6 +212,11 @@ class _Ranges:
         del self._starts[bisect_right(self._starts, address) - 1]
 
 
+def largest_rest(size: int, settings: Settings) -> int:
+    """Bytes that a block of `size` may be larger than it needs in a large segment, as they are not split off."""
+    return settings.max_non_split_rounding if size >= settings.max_split_size else SMALL_SIZE
+
+
 def sized(start: Start, settings: Settings) -> dict[int, int]:
     """Address → size of every live block at the start: recorded, or rounded with the gap of an unsplit rest."""
     divisions = settings.roundup_power2_divisions if max(settings.roundup_power2_divisions) > 1 else None
@@ -231,7 +237,11 @@ def sized(start: Start, settings: Settings) -> dict[int, int]:
         if size is None:
             needed = max(512, block.requested)
             size = round_size(needed, divisions) if divisions else -(-needed // 512) * 512
-            if not segment.is_small and not segment.is_expandable and end - address - size <= SMALL_SIZE:
+            if (
+                not segment.is_small
+                and not segment.is_expandable
+                and end - address - size <= largest_rest(size, settings)
+            ):
                 size = end - address
         sizes[address] = min(size, end - address)
     return sizes

@@ -86,17 +86,30 @@ def test_goes_on_alike(name, text):
     assert first.reserved_bytes == second.reserved_bytes
 
 
-def test_a_reserved_range_begins_below_what_is_mapped_of_it():
-    """Of a recording that was cut, the lowest pages of a range may be unmapped at the start and mapped again later."""
-    driver = SimDriver(6 << 30)
-    allocator = CachingAllocator(driver, Settings.parse("expandable_segments:True"))
+def cut(name, text, capacity, share):
+    """(settings, recording) of a trace whose entries before `share` of them a ring buffer has forgotten."""
+    allocator = CachingAllocator(SimDriver(capacity), Settings.parse(text))
     allocator.record_history()
-    drive(allocator, recorded.trace("traces/streams_1"), {})
+    drive(allocator, recorded.trace(f"traces/{name}"), {})
     device = read_pickle(pickle.dumps(allocator.snapshot())).devices[0]
-    half = len(device.history) // 2
-    device = device._replace(history=History(*(column[half:] for column in device.history)))
+    first = int(len(device.history) * share)
+    return allocator.settings, device._replace(history=History(*(column[first:] for column in device.history)))
+
+
+def test_a_reserved_range_begins_below_what_is_mapped_of_it():
+    """The lowest pages of a range may be unmapped at the start and mapped again later."""
+    settings, device = cut("streams_1", "expandable_segments:True", 6 << 30, 0.5)
     start = rewind(device)
     mapped = {(s.pool_id, s.is_small, s.stream): s.address for s in reversed(start.segments.values())}
     assert any(start.reserved[kind] < address for kind, address in mapped.items())
-    found, _ = check(device, allocator.settings, "2.14", start=start)
+    found, _ = check(device, settings, "2.14", start=start)
     assert (found.predicted, found.lost) == (found.total, 0)
+
+
+@pytest.mark.parametrize("share", [0.25, 0.5, 0.75])
+@pytest.mark.parametrize("name", ["mixed_1", "large_1", "oversize_1", "phases_1"])
+@pytest.mark.parametrize("text", ["max_split_size_mb:32", "max_split_size_mb:100,max_non_split_rounding_mb:200"])
+def test_blocks_that_were_not_split_are_known_by_the_gap_behind_them(text, name, share):
+    settings, device = cut(name, text, 6 << 30, share)
+    found, _ = check(device, settings, "2.14")
+    assert found.predicted >= 0.99 * found.total
