@@ -204,6 +204,8 @@ def segment_at(heap: CachingAllocator, address: int) -> Segment | None:
     """The segment in which `address` lies."""
     assert isinstance(heap.driver, SimDriver)
     start = heap.driver.start_before(address)
+    while start is not None and start not in heap.segments:  # a range that was reserved for a wrong prediction
+        start = heap.driver.start_before(start - 1)
     segment = None if start is None else heap.segments[start]
     return segment if segment is not None and address < segment.address + segment.size else None
 
