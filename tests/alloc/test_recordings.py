@@ -1,5 +1,6 @@
 """Recordings of torch's own allocator: every number of the moment, every address, and what other settings would do."""
 
+import contextlib
 import json
 from itertools import pairwise
 from pathlib import Path
@@ -19,6 +20,7 @@ from stridetool.analysis.rewind import rewind
 from stridetool.core.memory.events import Event
 from stridetool.core.memory.recorded import History, Recording
 from stridetool.core.memory.settings import Settings
+from stridetool.errors import InputError
 from stridetool.sources.allocations import read_allocations
 
 DATA = Path(__file__).parents[1] / "data" / "snapshots"
@@ -89,6 +91,26 @@ def test_entries_that_the_end_contradicts_are_counted():
     _, start = check(device, conf, "2.14")
     assert sum(start.problems.values()) >= 1
     assert start.first_problem is not None
+
+
+ACTIONS = ("alloc", "free_requested", "free_completed", "segment_alloc", "segment_free", "segment_map", "segment_unmap")
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    st.sampled_from(["streams_pending.pickle", "mempool.pickle.gz", "cuda_graph.pickle.gz"]),
+    st.lists(st.tuples(st.integers(0, 999), st.sampled_from(ACTIONS), st.integers(0, 999)), max_size=12),
+)
+def test_entries_that_contradict_each_other_are_followed_or_refused(name, changes):
+    device, conf = devices(name)[0]
+    history, count = device.history, len(device.history)
+    for index, action, other in changes:
+        history.actions[index % count] = action
+        history.addresses[index % count] = history.addresses[other % count]
+    with contextlib.suppress(InputError):
+        found, start = check(device, conf, "2.14")
+        assert found.predicted <= found.total
+        compile_events(requests_of(device, start).events)
 
 
 def test_a_replay_of_the_requests_ends_where_the_recording_does():

@@ -258,12 +258,12 @@ def grant(heap: CachingAllocator, each: Range, *, page: int) -> None:
     """What the device gave: a segment, or pages of one. Raises InputError where something is already."""
     pool = pool_of(heap, each.pool_id, each.is_small)
     segment = segment_at(heap, each.address)
+    if segment is not None and not (each.is_expandable and segment.page):
+        raise InputError(f"a second segment at {each.address:#x}")
     if not each.is_expandable:
-        if segment is not None:
-            raise InputError(f"a second segment at {each.address:#x}")
         adopt(heap, pool, each.stream, each.address, each.size)
         return
-    if segment is None or not segment.page:
+    if segment is None:
         step = SMALL_BUFFER if each.is_small else page
         assert isinstance(heap.driver, SimDriver)
         behind = heap.driver.start_behind(each.address) or each.address + (1 << 48)
