@@ -23,6 +23,7 @@ from stridetool.core.memory.streams import polling_place
 
 _NO_LIMIT = (1 << 63) - 1
 _BEYOND = 1 << 60  # bytes: no device has as much, so that more means the same
+NEVER = bytearray(1)
 _QUERIES = {"auto": -2, "manual": -1}
 
 
@@ -32,13 +33,17 @@ EVENTS_PER_SECOND = 5_000_000 if _replay else 300_000  # replayed, on a slow mac
 
 
 class ReplayOutcome(NamedTuple):
-    """The outcome of one try. `ooms` are the indices of allocations that failed."""
+    """The outcome of one try. `ooms` are the indices of allocations that failed.
+
+    `work` is what it cost the host, about in events.
+    """
 
     ooms: tuple[int, ...]
     peak_reserved_bytes: int
     peak_allocated_bytes: int
     retries: int
     device_calls: int
+    work: int
 
 
 class EncodedTrace(NamedTuple):
@@ -56,11 +61,11 @@ class EncodedTrace(NamedTuple):
 
 
 def encode(program: Program, streams: Iterable[int] = ()) -> EncodedTrace | None:
-    """The trace in the form of the compiled replay, None where there is none.
+    """The trace in the form of the compiled replay, None where there is none or it has no numbers for it.
 
     `streams` are more that memory may be held for.
     """
-    if _replay is None:
+    if _replay is None or any(e.nbytes >= _BEYOND for e in program.events if e.op == "set_capacity"):
         return None
     allocating = {stream for code, _, _, stream in program.rows if code == ALLOC}.union(streams) or {0}
     others = {stream for code, _, _, stream in program.rows if code == RECORD_STREAM}
@@ -95,18 +100,25 @@ def quick_replay(
     *,
     warm: Warm | None = None,
     stop_at_oom: bool = False,
+    stop: bytearray = NEVER,
 ) -> ReplayOutcome:
     """The outcome of `program` under `conditions`; without `encoded`, its own form, by `replay` itself.
 
-    Raises InputError and OutOfMemoryError as `replay` and `warm_up` do.
+    Another thread ends the compiled replay by setting stop[0]. Raises KeyboardInterrupt then, and InputError and
+    OutOfMemoryError as `replay` and `warm_up` do.
     """
     if encoded is not None:
-        found = compiled_replay(program, encoded, conditions, warm=warm, stop_at_oom=stop_at_oom)
+        found = compiled_replay(program, encoded, conditions, warm=warm, stop_at_oom=stop_at_oom, stop=stop)
         if found is not None:
             return found
     result = replay(program, conditions, warm=warm, stop_at_oom=stop_at_oom)
     return ReplayOutcome(
-        result.ooms, result.peak_reserved_bytes, result.peak_allocated_bytes, result.retries, result.device_calls
+        result.ooms,
+        result.peak_reserved_bytes,
+        result.peak_allocated_bytes,
+        result.retries,
+        result.device_calls,
+        result.ooms[-1] if stop_at_oom and result.ooms else result.events,
     )
 
 
@@ -117,6 +129,7 @@ def compiled_replay(
     *,
     warm: Warm | None = None,
     stop_at_oom: bool = False,
+    stop: bytearray = NEVER,
     addresses: array[int] | None = None,
 ) -> ReplayOutcome | None:
     """The outcome by the compiled replay, None where it leaves the trace to `replay`.
@@ -125,7 +138,7 @@ def compiled_replay(
     """
     settings, events, fraction = conditions.settings, conditions.stream_events, conditions.fraction
     capacity = conditions.capacity or UNLIMITED
-    if capacity > _BEYOND:
+    if capacity >= _BEYOND:
         return None
     try:
         state = array("q") if warm is None else array("q", _state_of(program, encoded, conditions, warm))
@@ -150,9 +163,10 @@ def compiled_replay(
         gc_threshold=settings.garbage_collection_threshold,
         expandable=settings.expandable_segments,
         throws=settings.throw_on_cudamalloc_oom,
-        divisions=settings.roundup_power2_divisions,
+        divisions=tuple(min(pieces, _BEYOND) for pieces in settings.roundup_power2_divisions),
         first=0 if warm is None else warm.rows,
         state=state,
+        stop=stop,
         addresses=addresses,
     )
     return None if found is None else ReplayOutcome(*found)

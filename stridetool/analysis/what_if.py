@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from stridetool.analysis.conditions import Conditions
@@ -12,11 +12,11 @@ from stridetool.analysis.quick_replay import EVENTS_PER_SECOND, EncodedTrace, Re
 from stridetool.analysis.replay import Program, Warm
 from stridetool.core.memory.blocks import Block
 from stridetool.core.memory.caching import CachingAllocator
-from stridetool.core.memory.recorded import Range
+from stridetool.core.memory.recorded import Kind, Range
 from stridetool.core.memory.restore import install
 from stridetool.core.memory.settings import SIZE_MAX, Settings
 from stridetool.errors import OutOfMemoryError, UsageError
-from stridetool.report.alloc import Recommendation, WhatIf
+from stridetool.report.alloc import Recommendation, Untried, WhatIf
 from stridetool.units import format_bytes
 
 GRID = (
@@ -36,7 +36,7 @@ GRID = (
     "max_split_size_mb:512,roundup_power2_divisions:4",
 )
 PAGE = 2 << 20  # bytes; the resolution of the smallest capacity
-_BISECTED = 5 * EVENTS_PER_SECOND  # events replayed for one smallest capacity at most
+_BISECTED = 5 * EVENTS_PER_SECOND  # events, or as much work, for one smallest capacity at most
 _CLOSE = 1.02  # settings whose peaks differ by less are as good as each other
 _WORTH = 0.97  # of the peak as it is: less gain is no reason to change anything
 
@@ -44,17 +44,19 @@ _WORTH = 0.97  # of the peak as it is: less gain is no reason to change anything
 @dataclass(frozen=True, slots=True)
 class WarmStart:
     """Memory that is held when a trace begins: its ranges, its blocks (address → size, requested) in the order of
-    the program's first allocations (those among its first `rows` events), and the page size of its mapped memory."""
+    the program's first allocations (those among its first `rows` events), the page size of its mapped memory, and
+    where its reserved ranges begin."""
 
     ranges: tuple[Range, ...]
     live: dict[int, tuple[int, int]]
     order: tuple[int, ...]
     rows: int
     page: int
+    reserved: Mapping[Kind, int] = field(default_factory=dict)
 
     def __call__(self, allocator: CachingAllocator) -> list[Block]:
         """Put it there. Raises OutOfMemoryError when the device is smaller."""
-        blocks = install(allocator, self.ranges, self.live, page=self.page)
+        blocks = install(allocator, self.ranges, self.live, page=self.page, reserved=self.reserved)
         return [blocks[address] for address in self.order]
 
 
@@ -66,6 +68,7 @@ class Case:
     conditions: Conditions
     warm: WarmStart | None = None
     has_start: bool = False
+    stop: bytearray = field(default_factory=lambda: bytearray(1), repr=False)  # set: end what is being tried
 
     @cached_property
     def encoded(self) -> EncodedTrace | None:
@@ -78,8 +81,15 @@ class Case:
         return floor_bytes(self.program)
 
 
-def try_settings(case: Case, settings: Settings) -> tuple[WhatIf, ...]:
+def try_settings(case: Case, settings: Settings) -> tuple[WhatIf, ...] | Untried:
     """One row; two for a recording that begins in the middle and ends differently from a warm and a cold start."""
+    try:
+        return _tried(case, settings)
+    except UsageError as error:  # more pages than are simulated
+        return Untried(settings.text or str(settings), error.message)
+
+
+def _tried(case: Case, settings: Settings) -> tuple[WhatIf, ...]:
     conditions = replace(case.conditions, settings=settings)
     run = _run(case, conditions)
     cold = _row(run, settings, "cold" if case.has_start else "empty", smallest_capacity(case, settings, run))
@@ -108,9 +118,9 @@ def _row(run: ReplayOutcome, settings: Settings, start: str, smallest: int | Non
     )
 
 
-def _run(case: Case, conditions: Conditions, warm: WarmStart | None = None, *, stop: bool = False) -> ReplayOutcome:
+def _run(case: Case, conditions: Conditions, warm: WarmStart | None = None, *, at_oom: bool = False) -> ReplayOutcome:
     start = None if warm is None else Warm(warm, warm.rows)
-    return quick_replay(case.program, case.encoded, conditions, warm=start, stop_at_oom=stop)
+    return quick_replay(case.program, case.encoded, conditions, warm=start, stop_at_oom=at_oom, stop=case.stop)
 
 
 def smallest_capacity(case: Case, settings: Settings, run: ReplayOutcome) -> int | None:
@@ -131,8 +141,8 @@ def smallest_capacity(case: Case, settings: Settings, run: ReplayOutcome) -> int
     budget = _BISECTED
     probe = high - 1  # often nothing less is enough
     while low < high and budget > 0:
-        tight = _run(case, replace(conditions, capacity=max(probe, 1) * PAGE), stop=True)
-        budget -= tight.ooms[-1] if tight.ooms else len(case.program.rows)
+        tight = _run(case, replace(conditions, capacity=max(probe, 1) * PAGE), at_oom=True)
+        budget -= tight.work
         if tight.ooms:
             low = probe + 1
         elif settings.garbage_collection_threshold or settings.expandable_segments:

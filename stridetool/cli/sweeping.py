@@ -16,8 +16,9 @@ from stridetool.analysis.quick_replay import EVENTS_PER_SECOND
 from stridetool.analysis.what_if import GRID, Case, parsed, ranked, recommend, try_settings
 from stridetool.cli.progress import progress_bar
 from stridetool.core.memory.settings import Settings
-from stridetool.report.alloc import DeviceReport, WhatIf
+from stridetool.report.alloc import DeviceReport, Untried, WhatIf
 
+Tries = tuple[WhatIf, ...] | Untried
 _ALONE = EVENTS_PER_SECOND // 2  # events times settings below which starting processes costs more than it saves
 _case: Case | None = None  # what a worker process tries, set when it starts
 
@@ -29,34 +30,45 @@ def tried(report: DeviceReport, case: Case, texts: Sequence[str], sweep: bool, e
     wanted = [current, *parsed(texts)]
     if sweep:
         wanted += [settings for settings in parsed(GRID) if settings not in wanted]
-    rows = [row for found in _all_rows(case, wanted) for row in found]
+    found = _all(case, wanted)
+    rows = [row for each in found if not isinstance(each, Untried) for row in each]
     return msgspec.structs.replace(
         report,
         what_if=tuple(ranked(rows) if sweep else rows),
-        recommended=None if is_hopeless else recommend(rows, rows[0].settings, expandable=expandable),
+        untried=tuple(each for each in found if isinstance(each, Untried)),
+        recommended=None if is_hopeless else recommend(rows, current.text or str(current), expandable=expandable),
         packing_bytes=packing_bytes(case.program),
     )
 
 
-def _all_rows(case: Case, wanted: Sequence[Settings]) -> list[tuple[WhatIf, ...]]:
-    rows = []
+def _all(case: Case, wanted: Sequence[Settings]) -> list[Tries]:
+    tries = []
     for number, found in enumerate(_each(case, wanted)):
-        rows.append(found)
+        tries.append(found)
         progress_bar(number + 1, len(wanted), "settings tried")
     progress_bar(len(wanted), len(wanted), "")
-    return rows
+    return tries
 
 
-def _each(case: Case, wanted: Sequence[Settings]) -> Iterator[tuple[WhatIf, ...]]:
+def _each(case: Case, wanted: Sequence[Settings]) -> Iterator[Tries]:
     workers = min(os.cpu_count() or 1, len(wanted))
-    if case.encoded is not None:  # the compiled replay lets other threads run
-        with ThreadPoolExecutor(workers) as threads:
-            yield from threads.map(partial(try_settings, case), wanted)
+    if case.encoded is not None:
+        yield from _in_threads(case, wanted, workers)
     elif workers > 1 and len(case.program.rows) * len(wanted) > _ALONE:
         with ProcessPoolExecutor(workers, _context(), _start, (case,)) as processes:
             yield from processes.map(_try, wanted)
     else:
         yield from (try_settings(case, settings) for settings in wanted)
+
+
+def _in_threads(case: Case, wanted: Sequence[Settings], workers: int) -> Iterator[Tries]:
+    """The compiled replay lets other threads run, and ends when it is told to."""
+    with ThreadPoolExecutor(workers) as threads:
+        try:
+            yield from threads.map(partial(try_settings, case), wanted)
+        except BaseException:
+            case.stop[0] = 1
+            raise
 
 
 def _context() -> BaseContext:
@@ -69,6 +81,6 @@ def _start(case: Case) -> None:
     _case = case
 
 
-def _try(settings: Settings) -> tuple[WhatIf, ...]:
+def _try(settings: Settings) -> Tries:
     assert _case is not None
     return try_settings(_case, settings)

@@ -58,12 +58,20 @@ _COLUMNS: tuple[RankedColumn[_Try], ...] = (
 
 def what_if_blocks(report: DeviceReport, width: int) -> Iterator[Block]:
     """Nothing where nothing was tried. The table is at most `width` columns wide, if one setting's name is not."""
-    if not report.what_if:
+    if not report.what_if and not report.untried:
         return
+    yield Heading("what if (peaks of the whole history)")
+    if report.what_if:
+        yield from _compared(report, width)
+    for each in report.untried:
+        yield from _small(f"not tried: {each.settings or '(defaults)'}: {each.reason}", width)
+    yield from advice(report)
+
+
+def _compared(report: DeviceReport, width: int) -> Iterator[Block]:
     notes = list(dict.fromkeys(cost for row in report.what_if for cost in row.cost))
     tries = _tries(report, notes)
     shown, same = _told_apart(tries, report)
-    yield Heading("what if (peaks of the whole history)")
     yield from _table(shown[:_ROWS], report, width)
     if len(shown) > _ROWS:
         yield line((f"… {len(shown) - _ROWS:,} more, all in --json", "muted"))
@@ -71,7 +79,6 @@ def what_if_blocks(report: DeviceReport, width: int) -> Iterator[Block]:
         yield from _small(f"no different from the settings as they are: {', '.join(same)}", width)
     for number, note in enumerate(notes, 1):
         yield from _small(f"{number} {note}", width)
-    yield from advice(report)
 
 
 def _tries(report: DeviceReport, notes: Sequence[str]) -> list[_Try]:

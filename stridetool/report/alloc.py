@@ -168,6 +168,13 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     peak_reserved_bytes: int = 0
 
 
+class Untried(msgspec.Struct, frozen=True):
+    """Settings under which a trace cannot be replayed, and why."""
+
+    settings: str
+    reason: str
+
+
 class DeviceReport(msgspec.Struct, frozen=True, kw_only=True, tag_field="of", tag="device"):
     """One device of one process. `floor_bytes` is the peak of live requested bytes, failed requests among them:
     no allocator that serves all of them reserves less. `packing_bytes` is the best placement in one arena that was
@@ -187,6 +194,7 @@ class DeviceReport(msgspec.Struct, frozen=True, kw_only=True, tag_field="of", ta
     floor_bytes: int
     packing_bytes: int | None = None
     what_if: tuple[WhatIf, ...] = ()
+    untried: tuple[Untried, ...] = ()
     recommended: Recommendation | None = None
     outcome: Outcome | None = None
     free_memory: tuple[FreeMemory, ...] = ()

@@ -36,7 +36,7 @@ def case():
 
 
 def rows(case):
-    return sweeping._all_rows(case, what_if.parsed(TEXTS))
+    return sweeping._all(case, what_if.parsed(TEXTS))
 
 
 def test_threads_and_processes_and_one_alone(case, monkeypatch):

@@ -156,7 +156,7 @@ def in_python(trace, conditions, warm=None):
 def alike(trace, conditions, warm=None, streams=()):
     addresses = array("q", bytes(8 * len(trace.rows)))
     own = compiled_replay(trace, encode(trace, streams), conditions, warm=warm, addresses=addresses)
-    assert (list(addresses), tuple(own)) == in_python(trace, conditions, warm)
+    assert (list(addresses), own[:5]) == in_python(trace, conditions, warm)
 
 
 @given(
@@ -246,6 +246,54 @@ def test_stops_at_the_first_failure():
     assert compiled_replay(trace, encode(trace), conditions, stop_at_oom=True).ooms == (1,)
 
 
+def test_ends_when_it_is_told_to():
+    trace = compile_events(allocations(30 * MIB))
+    with pytest.raises(KeyboardInterrupt):
+        compiled_replay(trace, encode(trace), Conditions(), stop=bytearray(b"x"))
+
+
+def test_names_of_pools_are_not_numbers():
+    """What a number and a name stand for stay apart: 20 MiB that one gave back are not the other's."""
+    events = [Event("pool_create", "a"), Event("pool_create", 1 << 32)]
+    for index, pool in enumerate(("a", 1 << 32)):
+        events += [Event("pool_begin", pool), Event("alloc", index, 5 * MIB), Event("free", index)]
+        events += [Event("pool_end", pool)]
+    alike(compile_events(events), Conditions(capacity=100 * MIB))
+
+
+def test_a_pool_that_is_destroyed_while_it_is_used():
+    events = [Event(f"pool_{action}", 1) for action in ("create", "begin", "destroy", "destroy", "create", "end")]
+    trace = compile_events(events)
+    with pytest.raises(InputError, match="ends without having begun"):
+        quick_replay(trace, encode(trace), Conditions(capacity=40 * MIB))
+
+
+def test_failures_do_not_look_at_all_free_memory_again():
+    """10,000 split segments with a free half each, then 10,000 requests that none can serve."""
+    sizes = [MIB * 11, MIB * 11] * 5000
+    events = [
+        event
+        for n, size in enumerate(sizes)
+        for event in (Event("alloc", 2 * n, size), Event("alloc", 2 * n + 1, MIB * 9))
+    ]
+    events += [Event("free", 2 * n) for n in range(len(sizes))] + [
+        Event("alloc", -n - 1, 1 << 42) for n in range(10_000)
+    ]
+    trace = compile_events(events)
+    conditions = Conditions(Settings.parse("large_segment_size_mb:20"), 1 << 40)
+    found = compiled_replay(trace, encode(trace), conditions)
+    assert len(found.ooms) == 10_000
+    assert found.work < 3 * len(events)
+
+
+def test_many_streams_in_many_pools():
+    """2,000 of each, that do not cost 4,000,000 lists."""
+    events = [Event("pool_create", n) for n in range(2000)]
+    events += [Event("alloc", n, 512, n) for n in range(2000)]
+    trace = compile_events(events)
+    assert compiled_replay(trace, encode(trace), Conditions()).work < 3 * len(events)
+
+
 EXPANDABLE = Settings.parse("expandable_segments:True")
 
 
@@ -255,6 +303,8 @@ EXPANDABLE = Settings.parse("expandable_segments:True")
         ([Event("pool_begin", 1)], Conditions(capacity=40 * MIB), InputError),
         (allocations(1 << 45), Conditions(EXPANDABLE), UsageError),
         (allocations(1), Conditions(capacity=1 << 62), None),
+        ([Event("set_capacity", nbytes=1 << 62), *allocations(1 << 60, 1 << 61)], Conditions(capacity=MIB), None),
+        (allocations(MIB), Conditions(Settings.parse(f"roundup_power2_divisions:{1 << 63}"), 40 * MIB), None),
         (allocations(*[1 << 59] * 12), Conditions(capacity=1 << 60), None),
         (
             [*allocations(1 << 59), Event("free", 0)] * 10,
@@ -262,12 +312,20 @@ EXPANDABLE = Settings.parse("expandable_segments:True")
             None,
         ),
     ],
-    ids=["a pool that is not there", "too many pages", "too large a device", "too high addresses", "again and again"],
+    ids=[
+        "a pool that is not there",
+        "too many pages",
+        "too large a device",
+        "one that becomes so",
+        "too many divisions",
+        "too high addresses",
+        "again and again",
+    ],
 )
 def test_what_is_left_to_the_python_replay(events, conditions, error):
     trace = compile_events(events)
     if error is None:
-        assert quick_replay(trace, encode(trace), conditions) == quick_replay(trace, None, conditions)
+        assert quick_replay(trace, encode(trace), conditions)[:5] == quick_replay(trace, None, conditions)[:5]
         return
     assert compiled_replay(trace, encode(trace), conditions) is None
     with pytest.raises(error):

@@ -21,7 +21,7 @@ MALLOC_BASE = 0x7000_0000_0000
 VIRTUAL_BASE = 0x6000_0000_0000
 GRANULARITY = 2 << 20  # bytes; the granularity of cuMemCreate, and what cudaMalloc rounds large requests to
 DEFAULT_CAPACITY = 80 << 30  # bytes
-MAX_PAGES = 1 << 20  # that may be mapped at a time: 2 TiB of the smallest, and a bound on what a trace can cost
+MAX_PAGES = 1 << 18  # that may be mapped at a time: 512 GiB of the smallest, and a bound on what a trace can cost
 _APART = 1 << 52  # bytes between the two kinds of addresses, once a recording's own are in use
 
 # GiB as drivers report them to torch: the "total capacity" of public out-of-memory messages, two decimals.

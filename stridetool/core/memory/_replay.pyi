@@ -26,13 +26,15 @@ def run(
     divisions: tuple[int, ...],
     first: int,
     state: array[int],
+    stop: bytearray,
     addresses: array[int] | None,
-) -> tuple[tuple[int, ...], int, int, int, int] | None:
-    """(failed events, peak reserved bytes, peak allocated bytes, retries, device calls) of rows[first:].
+) -> tuple[tuple[int, ...], int, int, int, int, int] | None:
+    """(failed events, peak reserved bytes, peak allocated bytes, retries, device calls, work) of rows[first:].
 
     `rows` are int64 quadruples (code, slot, nbytes, stream), `ranks` an int64 for each stream: its turn when events
     are polled. Sizes and the capacity are bytes; `queries` is how many find an event unfinished, -1 while the trace
     tells, -2 for none; `divisions` are 16; `state` is the memory held at the beginning, as csrc/state.h reads it;
-    `addresses` has room for an int64 of each row. None for what the Python replay is to judge. Raises ValueError for
-    rows that name slots, streams or pools beyond their numbers, or too little room for addresses.
+    `addresses` has room for an int64 of each row; `work` is what it cost the host, about in events. None for what the
+    Python replay is to judge. Raises KeyboardInterrupt once stop[0] is set, and ValueError for rows that name slots,
+    streams or pools beyond their numbers, or too little room for addresses.
     """

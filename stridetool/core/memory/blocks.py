@@ -89,9 +89,10 @@ class BlockPool:
     """Small or large blocks of the default pool or of a private one.
 
     A block is split when at least `min_rest` bytes remain; `searches` ages the blocks for garbage collection.
+    `released_at` is how many blocks had come back when all that could was last given back to the device.
     """
 
-    __slots__ = ("free", "is_small", "min_rest", "owner", "searches", "tally", "unmapped")
+    __slots__ = ("free", "is_small", "min_rest", "owner", "released_at", "searches", "tally", "unmapped")
 
     def __init__(self, is_small: bool, tally: Tally, min_rest: int, owner: PrivatePool | None = None) -> None:
         self.is_small = is_small
@@ -99,6 +100,7 @@ class BlockPool:
         self.min_rest = min_rest
         self.owner = owner
         self.searches = 0
+        self.released_at = -1
         self.free: dict[int, list[Key]] = {}
         self.unmapped: dict[int, list[tuple[int, Block]]] = {}
 
@@ -111,8 +113,14 @@ class BlockPool:
         """The free blocks of `stream`, smallest first."""
         return self.free.setdefault(stream, [])
 
+    @property
+    def may_release(self) -> bool:
+        """Whether a block became free since all that could be given back was: those that remain are in use in part."""
+        return self.released_at != self.tally.returned
+
     def put(self, block: Block) -> None:
         """Make a FREE block findable."""
+        self.released_at = -1
         block.idle_since = self.searches
         segment = block.segment
         insort(segment.free, (block.size, segment.counter, block.address, block))

@@ -111,6 +111,8 @@ def _is_releasable(block: Block) -> bool:
 
 def release_pool(heap: Heap, pool: BlockPool) -> None:
     """Every whole segment and every free page of `pool` goes back."""
+    if not pool.may_release:
+        return
     blocks = pool.free_blocks()
     for block in blocks:
         if _is_releasable(block):
@@ -118,6 +120,7 @@ def release_pool(heap: Heap, pool: BlockPool) -> None:
     for block in blocks:
         if block.segment.page:
             expandable.unmap(heap, block)
+    pool.released_at = pool.tally.returned
 
 
 def release_cached(heap: Heap) -> None:
@@ -181,7 +184,7 @@ def collect_garbage(heap: Heap) -> None:
     """
     assert heap.allowed is not None
     excess = heap.statistics.reserved.all.current - int(heap.settings.garbage_collection_threshold * heap.allowed)
-    if excess <= 0:
+    if excess <= 0 or not heap.large.may_release:
         return
     searches = heap.large.searches
     idle = [block for block in heap.large.free_blocks() if _whole(block)]

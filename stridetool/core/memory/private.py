@@ -17,7 +17,7 @@ from stridetool.errors import InputError
 if TYPE_CHECKING:
     from stridetool.core.memory.heap import Heap
 
-NAMED = 1 << 32  # beyond the numbers that torch gives
+NAMED = 1 << 32  # the first id of a pool with a name, beyond the numbers that torch gives
 
 
 def given_identity(pool: object) -> tuple[int, int] | None:
@@ -30,9 +30,9 @@ def given_identity(pool: object) -> tuple[int, int] | None:
 def identity_of(heap: Heap, pool: object) -> tuple[int, int]:
     """Torch's pair of ids: (0, n) for a pool of a user, (n, 0) for one of a graph capture.
 
-    A pair or a number stands for itself; other names are numbered from NAMED on in the order of their creation.
+    A pair or a number stands for itself; other names are (NAMED, n) in the order of their creation.
     """
-    return given_identity(pool) or (0, heap.pool_names.setdefault(pool, NAMED + len(heap.pool_names)))
+    return given_identity(pool) or (NAMED, heap.pool_names.setdefault(pool, len(heap.pool_names)))
 
 
 def create(heap: Heap, pool: object, *, use_on_oom: bool, no_split: bool) -> None:

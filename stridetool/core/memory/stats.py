@@ -101,6 +101,11 @@ class Tally:
         self.split = self.split_peak = self.split_rises = 0
         self.split_bytes = self.split_bytes_peak = self.split_bytes_rises = 0
 
+    @property
+    def returned(self) -> int:
+        """Blocks that came back, and wait for no stream."""
+        return self.count_rises - self.count - self.pending
+
     def first_split(self, rest: int) -> None:
         """A whole segment was cut: `rest` bytes of it are free beside a block."""
         self.split_rises += 1

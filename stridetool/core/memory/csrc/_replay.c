@@ -25,7 +25,7 @@ static void run_other(Heap *h, const Job *job, const Row *row) {
     case OP_EVENT_COMPLETE:
         if (!job->manual) break;
         if (row->slot) device_synchronize(&h->device);
-        else h->device.finished[row->stream] = h->device.serial;
+        else device_complete(&h->device, &h->device.finished[row->stream]);
         break;
     case OP_SYNC: device_synchronize(&h->device); break;
     case OP_SET_CAPACITY: h->device.capacity = row->nbytes; break;
@@ -45,9 +45,10 @@ static void run_other(Heap *h, const Job *job, const Row *row) {
     }
 }
 
-/* Whether the trace could be replayed. */
+/* DONE, LEFT to the Python path, or STOPPED. */
 static int replay(Heap *h, Job *job) {
-    if (setjmp(h->stop)) return 0;
+    int left = setjmp(h->stop);
+    if (left) return left;
     open_pool(h, &h->small, 1, NULL);
     open_pool(h, &h->large, 0, NULL);
     h->total = h->device.capacity;
@@ -55,6 +56,7 @@ static int replay(Heap *h, Job *job) {
     load(h, job);
     for (size_t index = job->first; index < job->count; index++) {
         const Row *row = &job->rows[index];
+        if (index % 256 == 0 && *job->stop) return STOPPED;
         if (row->code == OP_FREE) {
             if (job->blocks[row->slot]) heap_free(h, job->blocks[row->slot]);
             job->blocks[row->slot] = NULL;
@@ -74,19 +76,19 @@ static int replay(Heap *h, Job *job) {
         } else if (row->code != OP_NULL) {
             run_other(h, job, row);
         }
+        h->work++;
     }
-    return 1;
+    return DONE;
 }
 
 /* --- host memory ------------------------------------------------------------------------------------------------------- */
 
-static void close_pool(const Heap *h, Pool *pool) {
-    for (int stream = 0; stream < h->allocating_streams; stream++) {
-        if (pool->free) free(pool->free[stream].at);
-        if (pool->unmapped) free(pool->unmapped[stream].at);
+static void close_pool(Pool *pool) {
+    for (size_t i = 0; i < pool->count; i++) {
+        free(pool->shelves[i]->free.at);
+        free(pool->shelves[i]->unmapped.at);
     }
-    free(pool->free);
-    free(pool->unmapped);
+    free(pool->shelves);
 }
 
 static int open_heap(Heap *h, Job *job) {
@@ -105,11 +107,11 @@ static int open_heap(Heap *h, Job *job) {
 static void close_heap(Heap *h, Job *job) {
     for (int stream = 0; h->queues && stream < h->streams; stream++) free(h->queues[stream].at);
     for (int number = 0; h->owners && number < h->owner_count; number++) {
-        close_pool(h, &h->owners[number].small);
-        close_pool(h, &h->owners[number].large);
+        close_pool(&h->owners[number].small);
+        close_pool(&h->owners[number].large);
     }
-    close_pool(h, &h->small);
-    close_pool(h, &h->large);
+    close_pool(&h->small);
+    close_pool(&h->large);
     while (h->chunks) {
         Chunk *chunk = h->chunks;
         h->chunks = chunk->next;
@@ -159,20 +161,23 @@ static PyObject *failures_of(const Job *job) {
 static PyObject *result_of(const Heap *h, const Job *job) {
     PyObject *failures = failures_of(job);
     if (failures == NULL) return NULL;
-    return Py_BuildValue("(NLLLL)", failures, (long long)h->peak_reserved, (long long)h->peak_allocated, (long long)h->retries,
-                         (long long)h->device_calls);
+    return Py_BuildValue("(NLLLLL)", failures, (long long)h->peak_reserved, (long long)h->peak_allocated,
+                         (long long)h->retries, (long long)h->device_calls, (long long)h->work);
 }
 
-static PyObject *run_job(Heap *h, Job *job, const Py_buffer *places) {
-    if (places->len != h->streams * (Py_ssize_t)sizeof(int64_t) || h->allocating_streams > h->streams || !is_sound(h, job)) {
+static PyObject *run_job(Heap *h, Job *job, const Py_buffer *ranks) {
+    if (ranks->len != h->streams * (Py_ssize_t)sizeof(int64_t) || h->allocating_streams > h->streams || !is_sound(h, job)) {
         PyErr_SetString(PyExc_ValueError, "rows name slots, streams or pools that do not exist");
         return NULL;
     }
-    int done;
+    int end = LEFT;
+    PyObject *result = NULL;
     Py_BEGIN_ALLOW_THREADS
-    done = open_heap(h, job) && replay(h, job);
+    if (open_heap(h, job)) end = replay(h, job);
     Py_END_ALLOW_THREADS
-    PyObject *result = done ? result_of(h, job) : Py_NewRef(Py_None);
+    if (end == DONE) result = result_of(h, job);
+    else if (end == STOPPED) PyErr_SetNone(PyExc_KeyboardInterrupt);
+    else result = Py_NewRef(Py_None);
     Py_BEGIN_ALLOW_THREADS
     close_heap(h, job);
     Py_END_ALLOW_THREADS
@@ -181,27 +186,27 @@ static PyObject *run_job(Heap *h, Job *job, const Py_buffer *places) {
 }
 
 PyDoc_STRVAR(run_doc,
-"run(rows, ranks, slots, allocating_streams, pools, …) -> (failures, peak_reserved, peak_allocated, retries, calls)\n\n"
+"run(rows, ranks, slots, allocating_streams, pools, …) -> (failures, peak_reserved, peak_allocated, retries, calls, work)\n\n"
 "Replay `rows`, int64 quadruples (code, slot, nbytes, stream), from `first` on. None: the Python path is to judge.");
 
 static PyObject *run(PyObject *Py_UNUSED(self), PyObject *args, PyObject *kwargs) {
     static char *names[] = {"rows", "ranks", "slots", "allocating_streams", "pools", "capacity", "fraction", "queries",
                             "first_fit", "stops", "counts_segments", "repaired", "max_split", "large_segment",
                             "non_split_rounding", "gc_threshold", "expandable", "throws", "divisions", "first", "state",
-                            "addresses", NULL};
+                            "stop", "addresses", NULL};
     Heap heap = {0};
     Job job = {0};
-    Py_buffer rows, places, state, addresses = {0};
+    Py_buffer rows, ranks, state, stop, addresses = {0};
     long long capacity, queries, max_split, large_segment, non_split_rounding;
     PyObject *divisions, *into = Py_None, *result = NULL;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "y*y*niiLdLppppLLLdppO!ny*O:run", names, &rows, &places, &job.slots,
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "y*y*niiLdLppppLLLdppO!ny*y*O:run", names, &rows, &ranks, &job.slots,
                                      &heap.allocating_streams, &heap.owner_count, &capacity, &job.fraction, &queries,
                                      &heap.device.first_fit, &job.stops, &heap.counts_segments, &heap.repaired, &max_split,
                                      &large_segment, &non_split_rounding, &heap.gc_threshold, &heap.expandable, &heap.throws,
-                                     &PyTuple_Type, &divisions, &job.first, &state, &into))
+                                     &PyTuple_Type, &divisions, &job.first, &state, &stop, &into))
         return NULL;
-    heap.streams = (int)(places.len / (Py_ssize_t)sizeof(int64_t));
-    heap.place = places.buf;
+    heap.streams = (int)(ranks.len / (Py_ssize_t)sizeof(int64_t));
+    heap.rank = ranks.buf;
     heap.device.capacity = capacity;
     heap.device.queries = queries;
     heap.max_split = max_split;
@@ -212,6 +217,7 @@ static PyObject *run(PyObject *Py_UNUSED(self), PyObject *args, PyObject *kwargs
     job.rows = rows.buf;
     job.count = (size_t)rows.len / sizeof(Row);
     job.state = state.buf;
+    job.stop = stop.buf;
     job.state_end = job.state + (size_t)state.len / sizeof(int64_t);
     for (Py_ssize_t i = 0; i < 16 && i < PyTuple_Size(divisions); i++) {
         heap.divisions[i] = PyLong_AsLongLong(PyTuple_GetItem(divisions, i));
@@ -219,13 +225,14 @@ static PyObject *run(PyObject *Py_UNUSED(self), PyObject *args, PyObject *kwargs
     }
     if (!PyErr_Occurred() && (into == Py_None || PyObject_GetBuffer(into, &addresses, PyBUF_WRITABLE) == 0)) {
         job.addresses = addresses.buf;
-        if (job.addresses && (size_t)addresses.len < job.count * sizeof(int64_t))
-            PyErr_SetString(PyExc_ValueError, "addresses needs an int64 for each row");
-        else result = run_job(&heap, &job, &places);
+        if (stop.len == 0 || (job.addresses && (size_t)addresses.len < job.count * sizeof(int64_t)))
+            PyErr_SetString(PyExc_ValueError, "addresses needs an int64 for each row, and stop a byte");
+        else result = run_job(&heap, &job, &ranks);
         if (job.addresses) PyBuffer_Release(&addresses);
     }
+    PyBuffer_Release(&stop);
     PyBuffer_Release(&state);
-    PyBuffer_Release(&places);
+    PyBuffer_Release(&ranks);
     PyBuffer_Release(&rows);
     return result;
 }

@@ -15,6 +15,8 @@ enum { FREE, ALLOCATED, PENDING, UNMAPPED };
 #define MIN_LARGE_ALLOC (10 << 20)
 #define ROUND_LARGE (2 << 20)
 #define NO_LIMIT INT64_MAX
+#define ENTRIES_PER_EVENT 64 /* of a list that are moved in about the time of an event */
+#define BLOCKS_PER_EVENT 16  /* that are looked at in it */
 
 typedef struct Block Block;
 typedef struct Segment Segment;
@@ -44,17 +46,23 @@ typedef struct {
     size_t count, room;
 } List;
 
+typedef struct { /* what one stream has in a pool */
+    List free, unmapped;
+    int stream;
+} Shelf;
+
 struct Segment {
     int64_t address, size, counter, page;
     Pool *pool;
-    List *free;
-    int stream; /* a spare one is linked through `free` */
+    Shelf *shelf;
+    Segment *spare;
 };
 
 struct Pool {
-    int is_small;
+    int is_small, may_release; /* whether a block became free since all that could go back went back */
     int64_t min_rest, searches;
-    List *free, *unmapped; /* one for each stream that allocates */
+    Shelf **shelves; /* by stream */
+    size_t count, room;
     Owner *owner;
 };
 
@@ -72,7 +80,7 @@ typedef struct { /* the device of sim.py */
     int64_t capacity, used, next_malloc, next_virtual, pages, serial, finished_everywhere;
     int64_t *finished; /* by stream */
     int64_t queries;   /* AT_ONCE, ON_DEMAND, or how many queries find an event unfinished */
-    int first_fit;
+    int first_fit, is_polled; /* whether no event ended since all were looked at */
     Gap *gaps;
     size_t gap_count, gap_room;
 } Device;
@@ -104,7 +112,7 @@ typedef struct {
     size_t active_count, active_room;
     int allocating_streams, streams;
     Queue *queues;        /* by stream */
-    const int64_t *place; /* stream → its rank among the streams when events are polled */
+    const int64_t *rank;  /* stream → its turn when events are polled */
     int *busy;            /* streams with a queue that is not empty, by rank */
     int busy_count;
     /* settings */
@@ -117,6 +125,7 @@ typedef struct {
     int64_t segments_made;
     /* counters */
     int64_t allocated, peak_allocated, reserved, peak_reserved, retries, device_calls;
+    int64_t work; /* of the host, about in events: what long lists and queues cost more */
     /* host memory */
     Chunk *chunks;
     Block **scratch; /* what free_blocks gives */
@@ -127,8 +136,10 @@ typedef struct {
     jmp_buf stop;
 } Heap;
 
+enum { DONE, LEFT, STOPPED };
+
 /* Leave the replay: there is no host memory, or a case that is the Python path's to judge. */
-static _Noreturn void leave(Heap *h) { longjmp(h->stop, 1); }
+static _Noreturn void leave(Heap *h) { longjmp(h->stop, LEFT); }
 
 static void *obtain_bytes(Heap *h, size_t nbytes) {
     if (h->chunks == NULL || h->chunks->used + nbytes > sizeof h->chunks->bytes) {
@@ -197,17 +208,20 @@ static Entry entry_of(Block *block) { return (Entry){block->size, block->segment
 static void insert(Heap *h, List *list, Entry entry) {
     list->at = with_room(h, list->at, list->count, &list->room, sizeof *list->at);
     size_t index = position(list, &entry, list->count);
+    h->work += (int64_t)(list->count - index) / ENTRIES_PER_EVENT;
     memmove(list->at + index + 1, list->at + index, (list->count++ - index) * sizeof entry);
     list->at[index] = entry;
 }
 
-static void erase(List *list, size_t index) {
+static void erase(Heap *h, List *list, size_t index) {
+    h->work += (int64_t)(list->count - index) / ENTRIES_PER_EVENT;
     memmove(list->at + index, list->at + index + 1, (--list->count - index) * sizeof *list->at);
 }
 
 /* The entry at `index` became smaller. */
-static void move_down(List *list, size_t index, Entry entry) {
+static void move_down(Heap *h, List *list, size_t index, Entry entry) {
     size_t to = position(list, &entry, index);
+    h->work += (int64_t)(index - to) / ENTRIES_PER_EVENT;
     memmove(list->at + to + 1, list->at + to, (index - to) * sizeof entry);
     list->at[to] = entry;
 }
@@ -215,24 +229,45 @@ static void move_down(List *list, size_t index, Entry entry) {
 static void remove_entry(Heap *h, List *list, Entry entry) {
     size_t index = position(list, &entry, list->count);
     if (index == list->count || list->at[index].block != entry.block) leave(h);
-    erase(list, index);
+    erase(h, list, index);
+}
+
+/* The shelf of a stream, made when first asked for: few streams have anything in a pool. */
+static Shelf *shelf_of(Heap *h, Pool *pool, int stream) {
+    size_t at = 0;
+    for (size_t high = pool->count; at < high;) {
+        size_t middle = (at + high) / 2;
+        if (pool->shelves[middle]->stream < stream) at = middle + 1;
+        else high = middle;
+    }
+    if (at < pool->count && pool->shelves[at]->stream == stream) return pool->shelves[at];
+    pool->shelves = with_room(h, pool->shelves, pool->count, &pool->room, sizeof *pool->shelves);
+    Shelf *shelf = obtain_bytes(h, sizeof *shelf);
+    *shelf = (Shelf){.stream = stream};
+    memmove(pool->shelves + at + 1, pool->shelves + at, (pool->count++ - at) * sizeof shelf);
+    return pool->shelves[at] = shelf;
+}
+
+static void put_in_order(Heap *h, Block *block) {
+    block->segment->pool->may_release = 1;
+    insert(h, &block->segment->shelf->free, entry_of(block));
 }
 
 static void put(Heap *h, Block *block) {
     block->idle_since = block->segment->pool->searches;
-    insert(h, block->segment->free, entry_of(block));
+    put_in_order(h, block);
 }
 
-static void take(Heap *h, Block *block) { remove_entry(h, block->segment->free, entry_of(block)); }
+static void take(Heap *h, Block *block) { remove_entry(h, &block->segment->shelf->free, entry_of(block)); }
 
 static Entry range_of(Block *block) { return (Entry){0, 0, block->address, block}; }
 
 static void put_unmapped(Heap *h, Block *block) {
-    insert(h, &block->segment->pool->unmapped[block->segment->stream], range_of(block));
+    insert(h, &block->segment->shelf->unmapped, range_of(block));
 }
 
 static void take_unmapped(Heap *h, Block *block) {
-    remove_entry(h, &block->segment->pool->unmapped[block->segment->stream], range_of(block));
+    remove_entry(h, &block->segment->shelf->unmapped, range_of(block));
 }
 
 /* `block` swallows its left neighbour, which must be out of every list. */
@@ -254,11 +289,14 @@ static int is_whole(const Block *block) { return block->prev == NULL && block->n
 /* Every free block, by stream, size, counter and address; valid until the next call. */
 static Block **free_blocks(Heap *h, const Pool *pool, size_t *count) {
     *count = 0;
-    for (int stream = 0; stream < h->allocating_streams; stream++)
-        for (size_t i = 0; i < pool->free[stream].count; i++) {
+    for (size_t s = 0; s < pool->count; s++) {
+        const List *list = &pool->shelves[s]->free;
+        for (size_t i = 0; i < list->count; i++) {
             h->scratch = with_room(h, h->scratch, *count, &h->scratch_room, sizeof *h->scratch);
-            h->scratch[(*count)++] = pool->free[stream].at[i].block;
+            h->scratch[(*count)++] = list->at[i].block;
         }
+    }
+    h->work += (int64_t)(*count + pool->count) / BLOCKS_PER_EVENT;
     return h->scratch;
 }
 

@@ -7,7 +7,7 @@
 #define MALLOC_BASE 0x700000000000
 #define VIRTUAL_BASE 0x600000000000
 #define GRANULARITY (2 << 20)
-#define MAX_PAGES (1 << 20)
+#define MAX_PAGES (1 << 18)
 #define LAST_ADDRESS ((int64_t)1 << 61) /* beyond it an address and a size may have no sum */
 
 enum { AT_ONCE = -2, ON_DEMAND = -1 };
@@ -17,7 +17,9 @@ static int64_t round_up(int64_t nbytes, int64_t step) { return (nbytes + step - 
 static int has_capacity(const Device *d, int64_t nbytes) { return nbytes <= d->capacity - d->used; }
 
 /* The lowest range that nothing lies in. */
-static int64_t lowest_gap(Device *d, int64_t size) {
+static int64_t lowest_gap(Heap *h, int64_t size) {
+    Device *d = &h->device;
+    h->work += (int64_t)d->gap_count / ENTRIES_PER_EVENT;
     for (size_t i = 0; i < d->gap_count; i++) {
         Gap *gap = &d->gaps[i];
         if (gap->size < size) continue;
@@ -60,7 +62,7 @@ static int64_t device_malloc(Heap *h, int64_t nbytes) {
     int64_t size = round_up(nbytes, GRANULARITY);
     if (!has_capacity(d, size)) return -1;
     d->used += size;
-    int64_t address = d->first_fit ? lowest_gap(d, size) : d->next_malloc;
+    int64_t address = d->first_fit ? lowest_gap(h, size) : d->next_malloc;
     if (address > LAST_ADDRESS) leave(h);
     if (address + size > d->next_malloc) d->next_malloc = address + size;
     return address;
@@ -89,7 +91,12 @@ static void device_unmap(Heap *h, int64_t pages, int64_t page) {
     h->device.pages -= pages;
 }
 
-static void device_synchronize(Device *d) { d->finished_everywhere = d->serial; }
+static void device_complete(Device *d, int64_t *finished) {
+    *finished = d->serial;
+    d->is_polled = 0;
+}
+
+static void device_synchronize(Device *d) { device_complete(d, &d->finished_everywhere); }
 
 static Waiting record_event(Device *d, Block *block) {
     return (Waiting){block, ++d->serial, d->queries, d->queries == AT_ONCE};

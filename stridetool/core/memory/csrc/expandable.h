@@ -14,8 +14,9 @@ static int has_room(const Block *start, int64_t size) {
 }
 
 /* The lowest unmapped range, or the free block left of it, from which `size` bytes are free or unmapped. */
-static Block *find_range(const Pool *pool, int stream, int64_t size) {
-    const List *ranges = &pool->unmapped[stream];
+static Block *find_range(Heap *h, Pool *pool, int stream, int64_t size) {
+    const List *ranges = &shelf_of(h, pool, stream)->unmapped;
+    h->work += (int64_t)ranges->count / BLOCKS_PER_EVENT;
     for (size_t i = 0; i < ranges->count; i++) {
         Block *block = ranges->at[i].block, *left = block->prev;
         Block *start = left && left->state == FREE ? left : block;
@@ -71,7 +72,7 @@ static Block *map_front(Heap *h, Block *block, int64_t nbytes) {
 static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 
 static Block *expand(Heap *h, Pool *pool, int stream, int64_t size) {
-    Block *block = find_range(pool, stream, size);
+    Block *block = find_range(h, pool, stream, size);
     if (block == NULL) block = reserve_range(h, pool, stream);
     if (block->state == UNMAPPED) block = map_front(h, block, smaller(block->size, size));
     while (block && block->size < size) {

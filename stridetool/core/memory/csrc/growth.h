@@ -8,6 +8,7 @@
 static size_t choose(const Heap *h, const List *blocks, size_t index, int64_t size);
 
 static void release_pool(Heap *h, Pool *pool) {
+    if (!pool->may_release) return;
     size_t count;
     Block **blocks = free_blocks(h, pool, &count);
     size_t kept = 0;
@@ -16,21 +17,22 @@ static void release_pool(Heap *h, Pool *pool) {
         else if (is_whole(blocks[i])) release_segment(h, blocks[i]);
     }
     for (size_t i = 0; i < kept; i++) unmap(h, blocks[i]);
+    pool->may_release = 0;
 }
 
 static void drop_ranges(Heap *h, Pool *pool) {
-    for (int stream = 0; stream < h->allocating_streams; stream++) {
-        List *ranges = &pool->unmapped[stream];
+    for (size_t s = 0; s < pool->count; s++) {
+        List *ranges = &pool->shelves[s]->unmapped;
         for (size_t i = 0; i < ranges->count; i++)
             if (is_whole(ranges->at[i].block)) drop_segment(h, ranges->at[i].block);
         ranges->count = 0;
     }
 }
 
-static int64_t empty_ranges(const Heap *h, const Pool *pool) {
+static int64_t empty_ranges(const Pool *pool) {
     int64_t count = 0;
-    for (int stream = 0; stream < h->allocating_streams; stream++)
-        for (size_t i = 0; i < pool->unmapped[stream].count; i++) count += is_whole(pool->unmapped[stream].at[i].block);
+    for (size_t s = 0; s < pool->count; s++)
+        for (size_t i = 0; i < pool->shelves[s]->unmapped.count; i++) count += is_whole(pool->shelves[s]->unmapped.at[i].block);
     return count;
 }
 
@@ -38,10 +40,13 @@ static int64_t empty_ranges(const Heap *h, const Pool *pool) {
 static int release_owner(Heap *h, Owner *owner) {
     release_pool(h, &owner->small);
     release_pool(h, &owner->large);
-    if (owner->segments != empty_ranges(h, &owner->small) + empty_ranges(h, &owner->large)) return 0;
+    if (owner->segments != empty_ranges(&owner->small) + empty_ranges(&owner->large)) return 0;
     drop_ranges(h, &owner->small);
     drop_ranges(h, &owner->large);
+    for (size_t i = 0; i < h->active_count; i++)
+        if (&h->owners[h->active[i]] == owner) leave(h); /* destroyed more often than ended */
     owner->exists = 0;
+    h->work += h->alive_count / ENTRIES_PER_EVENT;
     for (int i = 0; i < h->alive_count; i++)
         if (&h->owners[h->alive[i]] == owner) {
             memmove(h->alive + i, h->alive + i + 1, (size_t)(--h->alive_count - i) * sizeof *h->alive);
@@ -65,7 +70,7 @@ static int is_releasable(const Block *block) { return block->segment->page == 0 
 /* With a max_split_size: release one block that is large enough, or the largest oversize ones of the stream. */
 static int release_available(Heap *h, Pool *pool, int stream, int64_t size) {
     if (h->max_split == NO_LIMIT) return 0;
-    List *blocks = &pool->free[stream];
+    List *blocks = &shelf_of(h, pool, stream)->free;
     int64_t need = size > h->max_split ? size : h->max_split, released = 0;
     size_t index = best_fit(blocks, need);
     if (index < blocks->count && is_releasable(blocks->at[index].block)) {
@@ -82,7 +87,7 @@ static int release_available(Heap *h, Pool *pool, int stream, int64_t size) {
 
 static void collect_garbage(Heap *h) {
     int64_t excess = h->reserved - (int64_t)(h->gc_threshold * (double)h->allowed), searches = h->large.searches, ages = 0;
-    if (excess <= 0) return;
+    if (excess <= 0 || !h->large.may_release) return;
     size_t count, kept = 0;
     Block **idle = free_blocks(h, &h->large, &count);
     for (size_t i = 0; i < count; i++)
@@ -128,11 +133,11 @@ static Grown obtain(Heap *h, Pool *pool, int stream, int64_t size, Block **block
 /* The repair of pytorch#189504. */
 static Grown search_again(Heap *h, Pool *pool, int stream, int64_t size, Block **block) {
     if (!h->repaired) return NONE;
-    List *blocks = &pool->free[stream];
+    List *blocks = &shelf_of(h, pool, stream)->free;
     size_t index = choose(h, blocks, best_fit(blocks, size), size);
     if (index == blocks->count) return NONE;
     *block = blocks->at[index].block;
-    erase(blocks, index);
+    erase(h, blocks, index);
     return OBTAINED;
 }
 

@@ -55,7 +55,7 @@ static Block *heap_malloc(Heap *h, int64_t nbytes, int stream) {
     if (size > SMALL_SIZE) pool = h->active_count ? &h->owners[h->active[h->active_count - 1]].large : &h->large;
     if (h->ages) pool->searches++;
 
-    List *blocks = &pool->free[stream];
+    List *blocks = &shelf_of(h, pool, stream)->free;
     size_t index = best_fit(blocks, size);
     if (h->special) index = choose(h, blocks, index, size);
     int is_new = index == blocks->count;
@@ -64,18 +64,18 @@ static Block *heap_malloc(Heap *h, int64_t nbytes, int stream) {
 
     Segment *segment = block->segment;
     pool = segment->pool;
-    blocks = segment->free;
+    blocks = &segment->shelf->free;
     int64_t rest = block->size - size;
     if (rest >= pool->min_rest && (size < h->max_split || pool->min_rest == MIN_BLOCK)) {
         Block *front = put_before(h, block, block->address, size, ALLOCATED);
         block->address += size;
         block->size = rest;
         if (is_new) insert(h, blocks, entry_of(block));
-        else move_down(blocks, index, entry_of(block));
+        else move_down(h, blocks, index, entry_of(block));
         if (h->marks) block->idle_since = pool->searches;
         block = front;
     } else {
-        if (!is_new) erase(blocks, index);
+        if (!is_new) erase(h, blocks, index);
         block->state = ALLOCATED;
     }
     h->allocated += block->size;
@@ -102,12 +102,12 @@ static void heap_free(Heap *h, Block *block) {
         absorb_left(h, right);
         block = right;
     }
-    insert(h, block->segment->free, entry_of(block));
+    put_in_order(h, block);
     if (h->marks) block->idle_since = block->segment->pool->searches;
 }
 
 static void record_stream(Heap *h, Block *block, int stream) {
-    if (stream == block->segment->stream || block->state != ALLOCATED) return;
+    if (stream == block->segment->shelf->stream || block->state != ALLOCATED) return;
     Use **end = &block->uses;
     for (; *end; end = &(*end)->next)
         if ((*end)->stream == stream) return;

@@ -4,12 +4,7 @@
 
 #include "growth.h"
 
-static void open_pool(Heap *h, Pool *pool, int is_small, Owner *owner) {
-    if (pool->free == NULL) {
-        pool->free = calloc((size_t)h->allocating_streams, sizeof(List));
-        pool->unmapped = calloc((size_t)h->allocating_streams, sizeof(List));
-        if (pool->free == NULL || pool->unmapped == NULL) leave(h);
-    }
+static void open_pool(const Heap *h, Pool *pool, int is_small, Owner *owner) {
     pool->is_small = is_small;
     pool->min_rest = is_small || h->expandable ? MIN_BLOCK : SMALL_SIZE + MIN_BLOCK;
     pool->searches = 0;
@@ -36,6 +31,7 @@ static void pool_begin(Heap *h, int number) {
 }
 
 static void pool_end(Heap *h, int number) {
+    h->work += (int64_t)h->active_count / ENTRIES_PER_EVENT;
     size_t at = h->active_count;
     while (at > 0 && h->active[at - 1] != number) at--;
     if (at == 0) leave(h);

@@ -18,10 +18,10 @@ static int64_t segment_size(const Heap *h, int64_t size) {
 
 static Segment *add_segment(Heap *h, Pool *pool, int stream, int64_t address, int64_t size, int64_t page) {
     Segment *segment = h->spare_segments;
-    if (segment) h->spare_segments = (Segment *)segment->free;
+    if (segment) h->spare_segments = segment->spare;
     else segment = obtain_bytes(h, sizeof *segment);
     h->segments_made++;
-    *segment = (Segment){address, size, h->counts_segments ? h->segments_made : 0, page, pool, &pool->free[stream], stream};
+    *segment = (Segment){address, size, h->counts_segments ? h->segments_made : 0, page, pool, shelf_of(h, pool, stream), NULL};
     if (pool->owner) pool->owner->segments++;
     return segment;
 }
@@ -31,7 +31,7 @@ static void drop_segment(Heap *h, Block *block) {
     Segment *segment = block->segment;
     if (segment->pool->owner) segment->pool->owner->segments--;
     spare_block(h, block);
-    segment->free = (List *)h->spare_segments;
+    segment->spare = h->spare_segments;
     h->spare_segments = segment;
 }
 

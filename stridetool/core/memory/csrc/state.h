@@ -13,6 +13,7 @@ typedef struct {
     const Row *rows;
     size_t first, count, slots;
     const int64_t *state, *state_end; /* memory that is held at the beginning */
+    const volatile char *stop;        /* not 0: end at once */
     int stops, manual; /* at the first failure; events end when told */
     double fraction;
     Block **blocks;       /* by slot */

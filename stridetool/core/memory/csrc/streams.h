@@ -8,7 +8,7 @@ static void heap_free(Heap *h, Block *block);
 
 static void become_busy(Heap *h, int stream) {
     int at = h->busy_count++;
-    for (; at > 0 && h->place[h->busy[at - 1]] > h->place[stream]; at--) h->busy[at] = h->busy[at - 1];
+    for (; at > 0 && h->rank[h->busy[at - 1]] > h->rank[stream]; at--) h->busy[at] = h->busy[at - 1];
     h->busy[at] = stream;
 }
 
@@ -48,6 +48,9 @@ static void finish(Heap *h, Block *block) {
 }
 
 static void process_events(Heap *h) {
+    if (h->device.queries == ON_DEMAND && h->device.is_polled) return;
+    h->device.is_polled = 1;
+    h->work += h->busy_count / BLOCKS_PER_EVENT;
     for (int at = 0; at < h->busy_count;) {
         int stream = h->busy[at];
         Queue *queue = &h->queues[stream];
