@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from stridetool.analysis.recorded_device import PoolFinder
 from stridetool.analysis.rewind import Start
 from stridetool.core.memory.events import Event
-from stridetool.core.memory.recorded import DEFAULT_POOL, DeviceRecording, Frames, History, PoolId
+from stridetool.core.memory.recorded import DEFAULT_POOL, DeviceRecording, Frames, History, PoolId, frame_text
 
 _UNSIGNED = (1 << 64) - 1
 _WAIT = 1 << 40  # streams that stand for "whatever this free waits for"
@@ -169,5 +169,4 @@ _AROUND = {"segment_free", "segment_unmap", "segment_alloc", "segment_map", "fre
 
 def _names(frames: Frames) -> Iterator[str]:
     for frame in frames:
-        if isinstance(frame, dict):
-            yield str(frame.get("name", ""))
+        yield frame_text(frame, "name")

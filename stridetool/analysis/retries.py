@@ -6,7 +6,7 @@ recording shows the two ends of it: memory that goes back, and then growth, or t
 
 from __future__ import annotations
 
-from stridetool.core.memory.recorded import DEFAULT_POOL, Frames, History
+from stridetool.core.memory.recorded import DEFAULT_POOL, Frames, History, frame_text
 from stridetool.core.memory.settings import SIZE_MAX, Settings
 
 _RELEASES = ("segment_free", "segment_unmap")
@@ -58,11 +58,22 @@ def _has_stacks_of_frees(history: History) -> bool:
     for action, address, frames in zip(history.actions, history.addresses, history.frames, strict=True):
         if action == "alloc":
             asked[address] = frames
-        elif action == "free_requested" and len(frames) and address in asked and frames != asked[address]:
+        elif action == "free_requested" and len(frames) and address in asked and _differ(frames, asked[address]):
             return True
     return False
 
 
+def _differ(first: Frames, second: Frames) -> bool:
+    """Whether two stacks do, which share their frames if not. Only texts are compared: they have an end."""
+    if list(map(id, first)) == list(map(id, second)):
+        return False
+    return [_texts(frame) for frame in first] != [_texts(frame) for frame in second]
+
+
+def _texts(frame: object) -> tuple[str, ...]:
+    return tuple(frame_text(frame, key) for key in ("filename", "line", "name"))
+
+
 def _is_empty_cache(frames: Frames) -> bool:
-    names = (str(frame.get("name", "")) for frame in frames if isinstance(frame, dict))
+    names = (frame_text(frame, "name") for frame in frames)
     return any(word in name for name in names for word in _EMPTY_CACHE)

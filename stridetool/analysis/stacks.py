@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from stridetool.core.memory.recorded import Frames
+from stridetool.core.memory.recorded import Frames, frame_text
 
 _FOREIGN = ("/torch/", "torch/csrc", "/c10/", "/ATen/", "<frozen", "/contextlib.py", "Modules/main.c", "Objects/call.c")
 _NODE = re.compile(r"torch::autograd::(?:generated::)?(\w{1,80})::apply\(")
@@ -58,24 +58,22 @@ class Places:
 def _line(frame: object) -> str:
     if not isinstance(frame, Mapping):
         return NOWHERE
-    file = str(frame.get("filename", "?"))
-    return f"{_short(file)}:{frame.get('line', '?')} {frame.get('name', '?')}"[:_MAX_SITE]
+    file = _short(frame_text(frame, "filename"))
+    return f"{file}:{frame_text(frame, 'line')} {frame_text(frame, 'name')}"[:_MAX_SITE]
 
 
 def _in_full(frame: Mapping[str, object]) -> str:
-    return f"{frame.get('name', '?')} {frame.get('filename', '?')}:{frame.get('line', '?')}"[:_MAX_SITE]
+    return f"{frame_text(frame, 'name')} {frame_text(frame, 'filename')}:{frame_text(frame, 'line')}"[:_MAX_SITE]
 
 
 def _is_foreign(frame: object) -> bool:
-    if not isinstance(frame, Mapping):
-        return True
-    file = str(frame.get("filename", ""))
+    file = frame_text(frame, "filename")
     return not file.endswith(".py") or any(part in file for part in _FOREIGN)
 
 
 def _work_of_torch(frames: Frames) -> str | None:
     """The innermost node of autograd, else the outermost operator; None without C++ frames of either."""
-    names = [str(frame.get("name", "")) for frame in frames if isinstance(frame, Mapping)]
+    names = [frame_text(frame, "name") for frame in frames]
     node = next((found[1] for found in map(_NODE.search, names) if found), None)
     if node is not None:
         return f"autograd: {node}"

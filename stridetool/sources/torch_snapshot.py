@@ -12,7 +12,6 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from operator import itemgetter
 from typing import Any
 
 import msgspec
@@ -22,27 +21,27 @@ from stridetool.core.memory.recorded import (
     ALLOCATED,
     DEFAULT_POOL,
     INACTIVE,
+    MAX_BYTES,
     PENDING,
     DeviceRecording,
     HeldBlock,
     HeldSegment,
     History,
-    PoolId,
     Recording,
     Remark,
     no_history,
 )
 from stridetool.errors import InputError
+from stridetool.sources import snapshot_fields as fields
 from stridetool.sources.snapshot_pickle import load_plain
 
-_MAX = 1 << 64
 _STATES = {ALLOCATED: ALLOCATED, PENDING: PENDING, "active_awaiting_free": PENDING, INACTIVE: INACTIVE}
 _ACTIONS = {
     *("alloc", "free_requested", "free_completed", "segment_alloc", "segment_free", "segment_map", "segment_unmap"),
     *("oom", "snapshot", "annotate"),
 }
 _PAGE = re.compile(rb'"base64":\s*"([A-Za-z0-9+/=]+)"')
-_MAX_DEVICES = 4096
+_MAX_DEVICES = 128  # a number of a device is a signed byte in torch
 _MIN_ENTRY_BYTES = 5  # a dict that a file refers to again takes 2 bytes, but one of its own takes more
 
 
@@ -74,8 +73,8 @@ def _recording(value: Any, nbytes: int) -> Recording:
     if not isinstance(top, Mapping) or "segments" not in top:
         raise InputError("this is no memory snapshot: it has no `segments`")
     reader = _Reader(nbytes)
-    segments = reader.segments(_list(top, "segments"), "segments")
-    traces = _list(top, "device_traces")
+    segments = reader.segments(fields.entries(top, "segments"), "segments")
+    traces = fields.entries(top, "device_traces")
     if len(traces) > _MAX_DEVICES:
         raise InputError(f"`device_traces` is of {len(traces):,} devices")
     histories = [reader.history(trace, f"device_traces[{i}]") for i, trace in enumerate(traces)]
@@ -95,8 +94,8 @@ def _recording(value: Any, nbytes: int) -> Recording:
         tuple(devices),
         settings,
         _age(top, traces),
-        tuple(_steps(_list(top, "external_annotations"))),
-        tuple(segment for _, segment in reader.segments(_list(top, "host_segments"), "host_segments")),
+        tuple(_steps(fields.entries(top, "external_annotations"))),
+        tuple(segment for _, segment in reader.segments(fields.entries(top, "host_segments"), "host_segments")),
         tuple(reader.remarks),
     )
 
@@ -121,13 +120,15 @@ class _Reader:
             place = f"{where}[{index}]"
             if not isinstance(row, Mapping):
                 raise InputError(f"{place} is no dict")
-            device = _integer(row, "device", place, default=0, least=-1)
+            device = fields.integer(row, "device", place, default=0, least=-1, end=_MAX_DEVICES)
             segment = self._segment(row, place)
             problem = _contradiction(segment)
             if problem:
                 self.remarks.append(Remark("contradictory-segment", f"left out: {problem}", place))
             else:
                 found.append((device, segment))
+        if sum(segment.size for _, segment in found) >= MAX_BYTES:
+            raise InputError(f"{where} are more memory together than any machine has")
         return list(self._apart(sorted(found, key=lambda pair: (pair[0], pair[1].address)), where))
 
     def _apart(self, found: list[tuple[int, HeldSegment]], where: str) -> Iterator[tuple[int, HeldSegment]]:
@@ -141,8 +142,8 @@ class _Reader:
             yield number, segment
 
     def _segment(self, row: Mapping[str, Any], place: str) -> HeldSegment:
-        address = _integer(row, "address", place)
-        rows = _list(row, "blocks", place)
+        address = fields.integer(row, "address", place)
+        rows = fields.entries(row, "blocks", place)
         self._spend(len(rows), place)
         blocks, end = [], address
         for index, block in enumerate(rows):
@@ -150,13 +151,13 @@ class _Reader:
             end = blocks[-1].address + blocks[-1].size
         kind = row.get("segment_type", "large")
         if kind not in ("small", "large"):
-            raise InputError(f"{place}.segment_type is {kind!r}, not small or large")
+            raise InputError(f"{place}.segment_type is {fields.shown(kind)}, not small or large")
         return HeldSegment(
             address,
-            _integer(row, "total_size", place),
-            _integer(row, "stream", place, default=0, least=-(1 << 63)),
+            fields.integer(row, "total_size", place, end=MAX_BYTES),
+            fields.integer(row, "stream", place, default=0, least=-(1 << 63)),
             kind == "small",
-            _pool_id(row.get("segment_pool_id", DEFAULT_POOL), f"{place}.segment_pool_id"),
+            fields.pool_id(row.get("segment_pool_id", DEFAULT_POOL), f"{place}.segment_pool_id"),
             bool(row.get("is_expandable", False)),
             tuple(blocks),
             _frames(row, place),
@@ -170,70 +171,45 @@ class _Reader:
         if not set(map(type, rows)) <= {dict}:
             index = next(i for i, row in enumerate(rows) if type(row) is not dict)
             raise InputError(f"{where}[{index}] is no dict")
-        actions = _field(rows, "action", None)
+        actions = fields.column(rows, "action", None)
         if "user_defined" in actions:  # annotations of 2.3 and 2.4
             rows = [row for row in rows if row.get("action") != "user_defined"]
-            actions = _field(rows, "action", None)
+            actions = fields.column(rows, "action", None)
         known = set(map(type, actions)) <= {str} and _ACTIONS.issuperset(actions)
         if not known:
             index = next(i for i, action in enumerate(actions) if type(action) is not str or action not in _ACTIONS)
-            raise InputError(f"{where}[{index}].action is {str(actions[index])[:40]!r}, which torch does not write")
+            raise InputError(f"{where}[{index}].action is {fields.shown(actions[index])}, which torch does not write")
         return History(
             actions,
-            _numbers(_addresses(rows), where, "addr"),
-            _numbers(_field(rows, "size", None), where, "size"),
-            _numbers(_field(rows, "stream", 0), where, "stream", least=-(1 << 63)),
-            _pools(_field(rows, "pool_id", None), where),
-            _numbers(_field(rows, "time_us", 0), where, "time_us"),
-            _field(rows, "frames", ()),
+            fields.numbers(fields.addresses(rows), where, "addr"),
+            _sizes(rows, actions, where),
+            fields.numbers(fields.column(rows, "stream", 0), where, "stream", least=-(1 << 63)),
+            fields.pools(fields.column(rows, "pool_id", None), where),
+            fields.numbers(fields.column(rows, "time_us", 0), where, "time_us"),
+            fields.stacks(rows, where),
         )
 
 
-def _field(rows: list[dict[str, Any]], name: str, default: Any) -> list[Any]:
-    """One field of all entries."""
-    try:
-        return list(map(itemgetter(name), rows))  # no Python call for each of a million entries
-    except KeyError:
-        return [row.get(name, default) for row in rows]
-
-
-def _addresses(rows: list[dict[str, Any]]) -> list[Any]:
-    try:
-        return list(map(itemgetter("addr"), rows))
-    except KeyError:
-        return [row["addr"] if "addr" in row else row.get("device_free") for row in rows]
-
-
-def _numbers(values: list[Any], where: str, name: str, *, least: int = 0) -> list[int]:
-    """A column of integers, checked as a whole; the first entry that is wrong is looked for only if one is."""
-    if not values or (set(map(type, values)) == {int} and least <= min(values) and max(values) < _MAX):
-        return values
-    index = next(i for i, v in enumerate(values) if type(v) is not int or not least <= v < _MAX)
-    raise InputError(f"{where}[{index}].{name} is {str(values[index])[:40]}, which is no {name} of an entry")
-
-
-def _pools(values: list[Any], where: str) -> list[PoolId | None]:
-    """The pools that entries name (None: too old to say): few different ones, each checked once."""
-    try:
-        different = set(values)
-    except TypeError:  # lists, of a JSON
-        values = [tuple(value) if isinstance(value, list) and len(value) == 2 else value for value in values]
-        return [None if value is None else _pool_id(value, f"{where}[{i}].pool_id") for i, value in enumerate(values)]
-    for value in different - {None}:
-        _pool_id(value, f"{where}[…].pool_id")
-    return values
+def _sizes(rows: list[dict[str, Any]], actions: list[str], where: str) -> list[int]:
+    """Those of memory are of memory that some device has; what a failed request asked for may be any number."""
+    sizes = fields.numbers(fields.column(rows, "size", None), where, "size")
+    if max(sizes, default=0) >= MAX_BYTES:
+        for index, (action, size) in enumerate(zip(actions, sizes, strict=True)):
+            if size >= MAX_BYTES and action != "oom":
+                raise InputError(f"{where}[{index}].size is {size}, and no device has that much memory")
+    return sizes
 
 
 def _block(row: Any, expected: int, place: str) -> HeldBlock:
     if not isinstance(row, Mapping):
         raise InputError(f"{place} is no dict")
-    size = _integer(row, "size", place)
+    size = fields.integer(row, "size", place)
     state = row.get("state")
-    if state not in _STATES:
-        raise InputError(f"{place}.state is {state!r}, which torch does not write")
+    if type(state) is not str or state not in _STATES:
+        raise InputError(f"{place}.state is {fields.shown(state)}, which torch does not write")
     state = _STATES[state]
-    address = _integer(row, "address", place, default=expected)
-    requested = 0 if state == INACTIVE else _integer(row, "requested_size", place, default=_old_request(row, size))
+    address = fields.integer(row, "address", place, default=expected)
+    requested = 0 if state == INACTIVE else fields.integer(row, "requested_size", place, default=_old_request(row, size))
     return HeldBlock(address, size, requested, state, _frames(row, place))
 
 
@@ -273,33 +249,14 @@ def _contradiction(segment: HeldSegment) -> str | None:
     return None
 
 
-def _integer(row: Mapping[str, Any], key: str, place: str, *, default: int | None = None, least: int = 0) -> int:
-    value = row.get(key, default)
-    if type(value) is not int or not least <= value < _MAX:
-        raise InputError(f"{place}.{key} is {str(value)[:40]}, which is no {key}")
-    return value
-
-
-def _list(row: Mapping[str, Any], key: str, place: str = "") -> list[Any]:
-    value = row.get(key, [])
-    if not isinstance(value, list):
-        raise InputError(f"{place}{'.' if place else ''}{key} is no list")
-    return value
-
-
-def _pool_id(value: Any, place: str) -> PoolId:
-    if isinstance(value, list | tuple) and len(value) == 2 and all(type(v) is int and 0 <= v < _MAX for v in value):
-        return value[0], value[1]
-    raise InputError(f"{place} is no pair of numbers")
-
-
 def _steps(rows: list[Any]) -> Iterator[tuple[int, str]]:
     """Annotations that began, in order."""
     for index, row in enumerate(rows):
         if not isinstance(row, Mapping):
             raise InputError(f"external_annotations[{index}] is no dict")
         if row.get("stage") == "START" and type(row.get("time_us")) is int:
-            yield row["time_us"], str(row.get("name"))
+            name = row.get("name")
+            yield row["time_us"], name if type(name) is str else fields.shown(name)
 
 
 _AGES = (

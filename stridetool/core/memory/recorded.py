@@ -13,7 +13,15 @@ PoolId = tuple[int, int]
 DEFAULT_POOL: PoolId = (0, 0)
 Frames = Sequence[Mapping[str, Any]]  # {name, filename, line}, innermost first
 
+MAX_BYTES = 1 << 50  # that a recording may hold: a pebibyte, more than any machine has
+
 ALLOCATED, PENDING, INACTIVE = "active_allocated", "active_pending_free", "inactive"
+
+
+def frame_text(frame: object, key: str) -> str:
+    """A field of a stack frame; "?" where it is no text and no number, as a file may hold anything there."""
+    value = frame.get(key) if isinstance(frame, Mapping) else None
+    return value if type(value) is str else str(value) if type(value) is int else "?"
 
 
 class HeldBlock(NamedTuple):
