@@ -36,8 +36,8 @@ struct Block {
     int state, waits;
 };
 
-typedef struct { /* sorted by size, counter and address; ranges without memory by address alone */
-    int64_t size, counter, address;
+typedef struct { /* sorted by size, then the counter and address of the block; ranges without memory by address */
+    int64_t key;
     Block *block;
 } Entry;
 
@@ -181,17 +181,17 @@ static void spare_block(Heap *h, Block *block) {
 
 /* --- sorted lists ----------------------------------------------------------------------------------------------------- */
 
-static int is_below(const Entry *a, const Entry *b) {
-    if (a->size != b->size) return a->size < b->size;
-    if (a->counter != b->counter) return a->counter < b->counter;
-    return a->address < b->address;
+static int is_below(Entry a, Entry b) {
+    if (a.key != b.key) return a.key < b.key;
+    if (a.block->segment->counter != b.block->segment->counter) return a.block->segment->counter < b.block->segment->counter;
+    return a.block->address < b.block->address;
 }
 
-static size_t position(const List *list, const Entry *entry, size_t high) {
+static size_t position(const List *list, Entry entry, size_t high) {
     size_t low = 0;
     while (low < high) {
         size_t middle = (low + high) / 2;
-        if (is_below(&list->at[middle], entry)) low = middle + 1;
+        if (is_below(list->at[middle], entry)) low = middle + 1;
         else high = middle;
     }
     return low;
@@ -199,15 +199,20 @@ static size_t position(const List *list, const Entry *entry, size_t high) {
 
 /* The first block that is large enough. */
 static size_t best_fit(const List *list, int64_t size) {
-    Entry entry = {size, INT64_MIN, INT64_MIN, NULL};
-    return position(list, &entry, list->count);
+    size_t low = 0;
+    for (size_t high = list->count; low < high;) {
+        size_t middle = (low + high) / 2;
+        if (list->at[middle].key < size) low = middle + 1;
+        else high = middle;
+    }
+    return low;
 }
 
-static Entry entry_of(Block *block) { return (Entry){block->size, block->segment->counter, block->address, block}; }
+static Entry entry_of(Block *block) { return (Entry){block->size, block}; }
 
 static void insert(Heap *h, List *list, Entry entry) {
     list->at = with_room(h, list->at, list->count, &list->room, sizeof *list->at);
-    size_t index = position(list, &entry, list->count);
+    size_t index = position(list, entry, list->count);
     h->work += (int64_t)(list->count - index) / ENTRIES_PER_EVENT;
     memmove(list->at + index + 1, list->at + index, (list->count++ - index) * sizeof entry);
     list->at[index] = entry;
@@ -220,14 +225,14 @@ static void erase(Heap *h, List *list, size_t index) {
 
 /* The entry at `index` became smaller. */
 static void move_down(Heap *h, List *list, size_t index, Entry entry) {
-    size_t to = position(list, &entry, index);
+    size_t to = position(list, entry, index);
     h->work += (int64_t)(index - to) / ENTRIES_PER_EVENT;
     memmove(list->at + to + 1, list->at + to, (index - to) * sizeof entry);
     list->at[to] = entry;
 }
 
 static void remove_entry(Heap *h, List *list, Entry entry) {
-    size_t index = position(list, &entry, list->count);
+    size_t index = position(list, entry, list->count);
     if (index == list->count || list->at[index].block != entry.block) leave(h);
     erase(h, list, index);
 }
@@ -260,7 +265,7 @@ static void put(Heap *h, Block *block) {
 
 static void take(Heap *h, Block *block) { remove_entry(h, &block->segment->shelf->free, entry_of(block)); }
 
-static Entry range_of(Block *block) { return (Entry){0, 0, block->address, block}; }
+static Entry range_of(Block *block) { return (Entry){block->address, block}; }
 
 static void put_unmapped(Heap *h, Block *block) {
     insert(h, &block->segment->shelf->unmapped, range_of(block));

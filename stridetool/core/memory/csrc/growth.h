@@ -77,9 +77,9 @@ static int release_available(Heap *h, Pool *pool, int stream, int64_t size) {
         release_segment(h, blocks->at[index].block);
         return 1;
     }
-    while (index-- > 0 && released < need && blocks->at[index].size >= h->max_split)
+    while (index-- > 0 && released < need && blocks->at[index].key >= h->max_split)
         if (is_releasable(blocks->at[index].block)) {
-            released += blocks->at[index].size;
+            released += blocks->at[index].key;
             release_segment(h, blocks->at[index].block);
         }
     return released >= need;

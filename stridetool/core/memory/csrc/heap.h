@@ -43,7 +43,7 @@ static size_t choose(const Heap *h, const List *blocks, size_t index, int64_t si
     }
     if (h->repaired && blocks->at[index].block->segment->page) return index;
     int64_t limit = size < h->max_split ? h->max_split : size + h->non_split_rounding;
-    return blocks->at[index].size >= limit ? blocks->count : index;
+    return blocks->at[index].key >= limit ? blocks->count : index;
 }
 
 /* A block, or NULL when memory ran out. */
