@@ -74,23 +74,24 @@ def _compared(
 
 def _read(path: Path) -> Envelope[Any]:
     from stridetool.cli.tensor_reports import tensor_report
+    from stridetool.sources.file_bytes import read_stream, read_whole
 
     if str(path) == PIPE:
-        return _document(sys.stdin.buffer.read(_MAX_BYTES + 1), STDIN)
+        return _document(read_stream(sys.stdin.buffer, _MAX_BYTES), STDIN)
     try:
         if (inspected := tensor_report(path)) is not None:
             return inspected
         if path.is_char_device():  # endless, as /dev/zero is
             raise InputError(f"cannot read {path}: it is no regular file")
         with path.open("rb") as file:
-            data = file.read(_MAX_BYTES + 1)
+            data = read_whole(file, _MAX_BYTES)
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror}") from error
     return _document(data, str(path))
 
 
-def _document(data: bytes, name: str) -> Envelope[Any]:
-    if len(data) > _MAX_BYTES:
+def _document(data: bytes | None, name: str) -> Envelope[Any]:
+    if data is None:
         raise InputError(f"cannot read {name}: it is larger than any report")
     return from_json(data, name)
 

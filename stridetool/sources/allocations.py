@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import os
-import stat
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import NamedTuple
 
 from stridetool.core.memory.events import Event
 from stridetool.core.memory.oom_message import OomMessage
 from stridetool.core.memory.recorded import Recording
 from stridetool.errors import InputError
+from stridetool.sources.file_bytes import read_whole
 from stridetool.sources.oom_message import MARK, MAX_TEXT, parse_message
 
 _GZIP = b"\x1f\x8b"
-_CHUNK = 1 << 20
 _FREE_BYTES = 64 << 20
 _MAX_RATIO = 200  # frames repeat much, but a bomb reaches 1,000
 MAX_BYTES = 16 << 30
@@ -36,26 +34,15 @@ def read_allocations(path: Path) -> tuple[str, Allocations]:
     """(kind, content) of a file. Raises InputError for what is none of these, damaged or hostile."""
     try:
         with path.open("rb") as file:
-            data = _content(file)
+            data = read_whole(file, MAX_BYTES)
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror}") from error
-    if len(data) > MAX_BYTES:
+    if data is None:
         raise InputError(f"cannot read {path}: it is larger than {MAX_BYTES >> 30} GiB")
     try:
         return _read(_unpacked(data))
     except InputError as error:
         raise InputError(f"cannot read {path}: {error.message}", hint=error.hint) from error
-
-
-def _content(file: BinaryIO) -> bytes:
-    """All of it, or one byte more than may be. `read` reserves what it is asked for: a file tells its size first."""
-    status = os.fstat(file.fileno())
-    if stat.S_ISREG(status.st_mode):
-        return file.read(min(status.st_size, MAX_BYTES) + 1)
-    data = bytearray()
-    while len(data) <= MAX_BYTES and (chunk := file.read(_CHUNK)):
-        data += chunk
-    return bytes(data)
 
 
 def is_allocations(head: bytes) -> bool:

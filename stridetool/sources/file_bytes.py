@@ -6,12 +6,13 @@ import os
 import stat
 import zlib
 from types import TracebackType
-from typing import Protocol
+from typing import BinaryIO, Protocol
 
 from stridetool.errors import InputError
 
 _ODD_RATIO = 200  # no header of ours compresses better than this; a bomb reaches 1,000
 _FREE_BYTES = 1 << 20
+_CHUNK = 1 << 20
 
 
 class Bytes(Protocol):
@@ -91,6 +92,26 @@ class Beginning:
 def head(data: Bytes, count: int) -> bytes:
     """The first `count` bytes, or all where there are fewer."""
     return data.read(0, min(count, data.size))
+
+
+def read_whole(file: BinaryIO, limit: int) -> bytes | None:
+    """All of an open file or pipe; None when that is more than `limit` bytes.
+
+    `read` reserves what it is asked for, so a file is asked for no more than its size.
+    """
+    status = os.fstat(file.fileno())
+    if not stat.S_ISREG(status.st_mode) or status.st_size == 0:  # 0: what the kernel makes up while it is read
+        return read_stream(file, limit)
+    data = file.read(min(status.st_size, limit) + 1)
+    return data if len(data) <= limit else None
+
+
+def read_stream(file: BinaryIO, limit: int) -> bytes | None:
+    """The same of what has no size: a little at a time."""
+    data = bytearray()
+    while len(data) <= limit and (chunk := file.read(_CHUNK)):
+        data += chunk
+    return bytes(data) if len(data) <= limit else None
 
 
 def inflate(compressed: Bytes, limit: int) -> bytes:
