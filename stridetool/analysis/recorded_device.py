@@ -4,14 +4,20 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from typing import NamedTuple
 
 from stridetool.analysis.conditions import UNLIMITED
 from stridetool.analysis.rewind import Start
-from stridetool.core.drivers.sim import SimDriver
-from stridetool.core.memory.recorded import DEFAULT_POOL, DeviceRecording, History, PoolId
+from stridetool.core.drivers.sim import MAX_PAGES, SimDriver
+from stridetool.core.memory.blocks import SMALL_BUFFER
+from stridetool.core.memory.recorded import DEFAULT_POOL, MAX_BYTES, DeviceRecording, History, PoolId, Range
+from stridetool.errors import InputError
+
+# What entries may map in all: a large device filled hundreds of times, and then with some entries each time.
+_FREE_PAGES = 1 << 20
+_PAGES_PER_ENTRY = 64
 
 
 class UnexpectedError(Exception):
@@ -93,6 +99,36 @@ class RecordedDriver(SimDriver):
         self.expected.popleft()
         if given.size > nbytes:
             self.expected.appendleft(given._replace(address=address + nbytes, size=given.size - nbytes))
+
+
+def refuse_bombs(devices: Iterable[tuple[DeviceRecording, Start]], page: int) -> None:
+    """Refuse a few entries about more memory than any machine has, or about more pages than can be followed.
+
+    `page` is the size of the pages of large expandable segments. Raises InputError.
+    """
+    held = installed = mapped = entries = 0
+    for recording, start in devices:
+        ranges, history = list(start.segments.values()), recording.history
+        step = _page_of(ranges, page)
+        held += sum(each.size for each in ranges)
+        installed += sum(
+            each.size // (SMALL_BUFFER if each.is_small else step) for each in ranges if each.is_expandable
+        )
+        sizes = [size for action, size in zip(history.actions, history.sizes, strict=True) if action == "segment_map"]
+        mapped += sum(1 if size == SMALL_BUFFER else size // step for size in sizes)
+        entries += len(history)
+    if held >= MAX_BYTES:
+        raise InputError("it begins with more memory than any machine has")
+    if installed > MAX_PAGES:
+        raise InputError(f"its expandable segments begin with {installed:,} pages, and no machine has so many")
+    if mapped > _FREE_PAGES + entries * _PAGES_PER_ENTRY:
+        raise InputError(f"its {entries:,} entries map {mapped:,} pages, more than a program does with so few")
+
+
+def _page_of(ranges: Iterable[Range], page: int) -> int:
+    """The size of large pages, unless the size of a range shows that they were smaller."""
+    large = (each.size for each in ranges if each.is_expandable and not each.is_small)
+    return SMALL_BUFFER if any(size % page for size in large) else page
 
 
 def device_bytes(recording: DeviceRecording, start: Start) -> int:

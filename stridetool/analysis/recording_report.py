@@ -12,6 +12,7 @@ from stridetool.analysis.fragmentation import fragmentation, free_memory, pins, 
 from stridetool.analysis.held import held_segments, segment_rows, stats_of
 from stridetool.analysis.leaks import Changes, leaks, step_marks
 from stridetool.analysis.packing import floor_bytes
+from stridetool.analysis.recorded_device import refuse_bombs
 from stridetool.analysis.replay import Program, compile_events
 from stridetool.analysis.requests import Requests, requests_of
 from stridetool.analysis.retries import recorded_retries
@@ -21,7 +22,7 @@ from stridetool.analysis.timeline import Sampler
 from stridetool.analysis.what_if import WarmStart
 from stridetool.core.collections_off import without_collections
 from stridetool.core.memory.caching import CachingAllocator
-from stridetool.core.memory.recorded import DeviceRecording, Frames, HeldSegment, Recording
+from stridetool.core.memory.recorded import DeviceRecording, Frames, HeldSegment, Recording, frame_text
 from stridetool.core.memory.settings import Settings
 from stridetool.report.alloc import DeviceFacts, DeviceReport, EventLine, Exactness, Outcome
 from stridetool.report.inspect import Source
@@ -92,10 +93,15 @@ def recording_reports(
     top: int = 10,
     emit: Emit | None = None,
 ) -> list[Recorded]:
-    """One report per device. Of `policies`, the one that predicts more addresses is taken, the first if equal."""
+    """One report per device. Of `policies`, the one that predicts more addresses is taken, the first if equal.
+
+    Raises InputError for a recording that contradicts itself, or that would take a simulated device too much.
+    """
+    starts = [rewind(device) for device in recording.devices]
+    refuse_bombs(zip(recording.devices, starts, strict=True), conditions.settings.large_segment_size)
     return [
-        _device_report(source, recording, device, conditions, assumed, policies, at, top, emit)
-        for device in recording.devices
+        _device_report(source, recording, device, start, conditions, assumed, policies, at, top, emit)
+        for device, start in zip(recording.devices, starts, strict=True)
     ]
 
 
@@ -103,6 +109,7 @@ def _device_report(
     source: Source,
     recording: Recording,
     device: DeviceRecording,
+    start: Start,
     conditions: Conditions,
     assumed: Sequence[str],
     policies: Sequence[str],
@@ -110,7 +117,6 @@ def _device_report(
     top: int,
     emit: Emit | None,
 ) -> Recorded:
-    start = rewind(device)
     settings = conditions.settings
     policy, result = _best(device, settings, policies, start)
     if at is not None or emit is not None:
@@ -202,7 +208,7 @@ def _warm(start: Start, result: Check, requests: Requests, conditions: Condition
         return None
     live = {address: (size, min(start.blocks[address].requested, size)) for address, size in sizes.items()}
     ranges, page = tuple(start.segments.values()), conditions.settings.large_segment_size
-    return WarmStart(ranges, live, requests.addresses, requests.preset, page)
+    return WarmStart(ranges, live, requests.addresses, requests.preset, page, start.reserved)
 
 
 def _named(segments: tuple[HeldSegment, ...], device: DeviceRecording, at: int) -> tuple[HeldSegment, ...]:
@@ -241,5 +247,5 @@ def _changes(device: DeviceRecording, start: Start) -> Changes:
 def _is_windows(device: DeviceRecording) -> bool:
     """Whether the stack frames have paths of Windows."""
     stacks = (frames for frames in reversed(device.history.frames) if len(frames))
-    files = (str(frame.get("filename", "")) for frame in next(stacks, ()) if isinstance(frame, dict))
+    files = (frame_text(frame, "filename") for frame in next(stacks, ()))
     return any(file[1:3] in (":\\", ":/") for file in files)

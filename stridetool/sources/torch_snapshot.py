@@ -209,7 +209,9 @@ def _block(row: Any, expected: int, place: str) -> HeldBlock:
         raise InputError(f"{place}.state is {fields.shown(state)}, which torch does not write")
     state = _STATES[state]
     address = fields.integer(row, "address", place, default=expected)
-    requested = 0 if state == INACTIVE else fields.integer(row, "requested_size", place, default=_old_request(row, size))
+    requested = 0
+    if state != INACTIVE:
+        requested = fields.integer(row, "requested_size", place, default=_old_request(row, size))
     return HeldBlock(address, size, requested, state, _frames(row, place))
 
 
