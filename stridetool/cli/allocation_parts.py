@@ -12,7 +12,7 @@ from stridetool.cli.allocation_request import Request
 from stridetool.cli.allocation_targets import AllocationTarget
 from stridetool.core.memory.oom_message import OomMessage
 from stridetool.core.memory.recorded import Recording
-from stridetool.errors import ProgramError
+from stridetool.errors import InputError, ProgramError, UsageError
 from stridetool.report.alloc import DeviceReport, EventLine, MessageReport
 from stridetool.report.envelope import Finding
 from stridetool.report.inspect import Source
@@ -46,18 +46,29 @@ def parts_of(target: AllocationTarget, request: Request, conditions: Conditions,
         report, findings = diagnose(target.source, content)
         yield Part(report, None, findings)
     elif isinstance(content, Recording):
-        yield from _recording_parts(target.source, content, request, conditions, emit)
+        yield from _naming(target.source, _recording_parts(target.source, content, request, conditions, emit))
     elif isinstance(content, Trace):
-        yield _trace_part(target.source, content, request, conditions, emit)
+        yield from _naming(target.source, _trace_parts(target.source, content, request, conditions, emit))
     else:
         yield from _script_parts(target, request, conditions, emit)
 
 
-def _trace_part(source: Source, trace: Trace, request: Request, conditions: Conditions, emit: Emit | None) -> Part:
+def _naming(source: Source, parts: Iterator[Part]) -> Iterator[Part]:
+    """The parts; what a replay refuses is an error about its file."""
+    try:
+        yield from parts
+    except (InputError, UsageError) as error:
+        reason = error.message.removeprefix("cannot replay ")
+        raise InputError(f"cannot replay {source.path}: {reason}", hint=error.hint) from error
+
+
+def _trace_parts(
+    source: Source, trace: Trace, request: Request, conditions: Conditions, emit: Emit | None
+) -> Iterator[Part]:
     from stridetool.analysis.trace_report import trace_report
 
     done = trace_report(source, trace.events, conditions, at=request.at, top=request.rows, emit=emit)
-    return Part(done.report, Case(done.program, conditions))
+    yield Part(done.report, Case(done.program, conditions))
 
 
 def _recording_parts(

@@ -327,7 +327,7 @@ def test_one_bad_file_among_several_loses_nothing(tmp_path):
     assert [name in error for name, error in zip((str(bad), str(trace), "none.pickle"), errors, strict=True)] == [
         True
     ] * 3
-    assert errors[1].endswith("rank2.jsonl: cannot replay event 0 (free): id 7 is not allocated")
+    assert errors[1].endswith("rank2.jsonl: event 0 (free): id 7 is not allocated")
 
 
 def test_the_only_good_file_of_several_is_shown_in_full(tmp_path):
