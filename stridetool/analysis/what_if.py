@@ -201,7 +201,7 @@ def recommend(rows: Sequence[WhatIf], current: str, *, expandable: bool = True) 
     best = min(row.peak_reserved_bytes for row in fitting)
     good = [row for row in fitting if row.peak_reserved_bytes <= best * _CLOSE]
     row = min(good, key=lambda row: (row.settings.count(":"), row.device_calls, row.peak_reserved_bytes))
-    if start.fits and row.peak_reserved_bytes > start.peak_reserved_bytes * _WORTH:
+    if start.fits and row.peak_reserved_bytes >= start.peak_reserved_bytes * _WORTH:
         return None
     if row.settings == current:
         return None
