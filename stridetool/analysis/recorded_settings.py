@@ -11,12 +11,14 @@ from stridetool.core.memory.settings import DEFAULT, ROUNDUP_BUCKETS, SIZE_MAX, 
 from stridetool.errors import UsageError
 
 _TEXT = "PYTORCH_CUDA_ALLOC_CONF"
+_LONGEST = 4096  # letters; what is behind them is no text that somebody set
 
 
 def recorded_settings(recording: Recording) -> tuple[Settings, tuple[str, ...]]:
     """The settings, and what had to be assumed about them."""
     text = recording.settings.get(_TEXT)
     if isinstance(text, str):
+        text = text[:_LONGEST]
         try:
             parsed = replace(Settings.parse(text), backend="native")
         except UsageError as error:
@@ -43,7 +45,7 @@ def _known_parts(text: str) -> Settings:
 def _parts(text: str) -> list[str]:
     """The text at its commas, but for those in brackets."""
     parts, depth = [""], 0
-    for letter in text[:4096]:
+    for letter in text:
         depth += (letter == "[") - (letter == "]")
         if letter == "," and depth == 0:
             parts.append("")

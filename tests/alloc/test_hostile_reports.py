@@ -138,6 +138,15 @@ def test_frames_that_hold_anything_are_shown_as_unknown(options, tmp_path):
     assert result.exit_code == 0
 
 
+def test_settings_of_any_length_are_read_up_to_what_somebody_could_have_set(tmp_path):
+    texts = ("roundup_power2_divisions:[" + "1:2," * 200_000, "expandable_segments:True," * 100_000, "a," * 500_000)
+    for text in texts:
+        snapshot = {**recorded(segment(PAGE)), "allocator_settings": {"PYTORCH_CUDA_ALLOC_CONF": text}}
+        result = run(written(tmp_path / "s.pickle", snapshot), "--json")
+        assert result.exit_code == 0
+        assert len(result.stdout) < 40_000
+
+
 def test_memory_without_any_request_needs_no_other_settings(tmp_path):
     path = written(tmp_path / "s.pickle", recorded(segment(5 * PAGE)))
     assert run(path, "--sweep").exit_code == 0
