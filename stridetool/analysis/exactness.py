@@ -8,6 +8,7 @@ is corrected, and for sizes the replay begins again with what is known now.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -114,6 +115,7 @@ class _Pass:
         self.heap = CachingAllocator(self.driver, settings, policy=policy, fraction=1.0)
         self.heap.set_fraction(1.0)
         self.start = start
+        self.places = sorted(start.blocks)
         self.sizes = sizes
         self.pools = PoolFinder(recording, start)
         self.waiting: dict[int, Block] = {}  # address → block that was freed, and that something still uses
@@ -242,6 +244,9 @@ class _Pass:
             return
         if not 0 < slack <= largest_rest(before.size, self.heap.settings):
             return
+        behind = bisect_right(self.places, before.address)
+        if behind < len(self.places) and self.places[behind] < address:
+            return  # free memory that was another block's at the start
         is_open = self.start.blocks[before.address].size is None
         if is_open and self.result.known.get(before.address) is before and restore.widen(before, slack):
             self.result.widened[before.address] = before.size

@@ -3,6 +3,7 @@
 import copy
 import gzip
 import io
+import json
 import os
 import pickle
 import random
@@ -145,6 +146,21 @@ def test_settings_of_any_length_are_read_up_to_what_somebody_could_have_set(tmp_
         result = run(written(tmp_path / "s.pickle", snapshot), "--json")
         assert result.exit_code == 0
         assert len(result.stdout) < 40_000
+
+
+def test_memory_of_a_block_of_the_start_is_no_part_of_the_block_before_it(tmp_path):
+    first, second, third, nbytes = BASE, BASE + (2 << 20), BASE + (5 << 19), 2 << 20
+    frees = ("free_requested", "free_completed")
+    trace = [*(entry(action, nbytes, second) for action in frees), entry("alloc", nbytes, third)]
+    trace += [entry(action, nbytes, first) for action in frees]
+    held = segment(PAGE, expandable=False)
+    held["blocks"] = [
+        {"size": third - BASE, "state": "inactive"},
+        {"size": nbytes, "requested_size": nbytes, "state": "active_allocated"},
+        {"size": PAGE - (third - BASE) - nbytes, "state": "inactive"},
+    ]
+    found = json.loads(run(written(tmp_path / "s.pickle", recorded(held, traces=[trace])), "--json").stdout)
+    assert (found["report"]["exactness"]["predicted"], found["report"]["exactness"]["total"]) == (0, 1)
 
 
 def test_memory_without_any_request_needs_no_other_settings(tmp_path):
