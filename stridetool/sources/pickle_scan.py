@@ -10,11 +10,17 @@ from __future__ import annotations
 import functools
 import re
 import struct
+import sys
+from collections.abc import Iterable
 from typing import Literal, NamedTuple
 
 import msgspec
 
 from stridetool.errors import InputError
+
+# Repetition that never goes back. Python took wrong ways with the possessive one before 3.11.5 (gh-106052); there the
+# ordinary one serves in pieces, for it remembers every turn.
+MANY = b"*+" if sys.version_info >= (3, 11, 5) else b"{0,256}"
 
 Argument = Literal["fixed", "counted", "line", "two lines"]
 
@@ -103,8 +109,7 @@ def scan(data: bytes | bytearray | memoryview, start: int = 0, *, allow: frozens
     pattern = _harmless(allow, *memo_bound(len(data) - start))
     position, found, stack_globals = start, dict[tuple[str, str], None](), False
     while True:
-        run = pattern.match(data, position)
-        position = run.end() if run else position
+        position = run_end(pattern, data, position)
         if position >= len(data):
             raise IncompleteError("the pickle ends before its STOP")
         opcode = _allowed(data[position], position, allow)
@@ -178,10 +183,22 @@ def _harmless(allow: frozenset[int], memo_width: int, memo_top: int) -> re.Patte
         parts.append(memo_put(memo_width, memo_top))
     counted = sorted(c for c in allow - apart if OPCODES[c].argument == "counted" and OPCODES[c].width < 8)
     parts += [literal(code) + counted_argument(range(SHORT), OPCODES[code].width) for code in counted]
-    return re.compile(b"(?:%b)*+" % b"|".join(parts), re.DOTALL)
+    return repeated(parts)
 
 
 # Pieces of a pattern over opcodes.
+
+
+def repeated(parts: Iterable[bytes]) -> re.Pattern[bytes]:
+    """Matches what consists of such parts, as far as it goes or, by `MANY`, to somewhere in it."""
+    return re.compile(b"(?:%b)%b" % (b"|".join(parts), MANY), re.DOTALL)
+
+
+def run_end(pattern: re.Pattern[bytes], data: bytes | bytearray | memoryview, position: int) -> int:
+    """Where the run that `pattern`, a repeated one, matches from `position` on ends."""
+    while (run := pattern.match(data, position)) and run.end() > position:
+        position = run.end()
+    return position
 
 
 def counted_argument(lengths: range, width: int) -> bytes:

@@ -26,6 +26,7 @@ from stridetool.sources.pickle_records import Dict, Global, Made, Persistent
 from stridetool.sources.pickle_scan import (
     ALL_OPCODES,
     CODES,
+    MANY,
     OPCODES,
     SHORT,
     argument_end,
@@ -33,6 +34,8 @@ from stridetool.sources.pickle_scan import (
     literal,
     memo_bound,
     memo_put,
+    repeated,
+    run_end,
     scan,
 )
 
@@ -92,8 +95,7 @@ def _is_ordinary(data: bytes) -> bool:
     pattern = _pattern(*memo_bound(max(_LEAST_MEMO, len(data) // _BYTES_PER_MEMO_ENTRY)))
     position, end = 0, len(data)
     while True:
-        run = pattern.match(data, position)
-        position = run.end() if run else position
+        position = run_end(pattern, data, position)
         if position >= end:
             return False
         opcode = OPCODES.get(data[position])
@@ -110,9 +112,9 @@ def _pattern(memo_width: int, memo_top: int) -> re.Pattern[bytes]:
     put = memo_put(memo_width, memo_top)
     alternatives = [
         # An entry of a trace as one piece: each turn of the outer repetition costs as much as several opcodes.
-        rb"}(?:\x94|q.|%b)\((?:%b)*+u?+" % (put, _FIELD),
+        rb"}(?:\x94|q.|%b)\((?:%b)%bu?" % (put, _FIELD, MANY),
         # And a stack: a list of frames that were met before.
-        rb"\](?:\x94|q.|%b)\((?:%b)*+(?:j....|h.)*+e?+" % (put, b"j...." * _FRAMES),
+        rb"\](?:\x94|q.|%b)\((?:%b)%b(?:j....|h.)%be?" % (put, b"j...." * _FRAMES, MANY, MANY),
         b"h.",  # a literal is met faster than a set: BINGET, LONG_BINGET
         b"j....",
         b"[%b]" % _of_width(0),
@@ -123,7 +125,7 @@ def _pattern(memo_width: int, memo_top: int) -> re.Pattern[bytes]:
         literal(CODES["SHORT_BINUNICODE"]) + counted_argument(range(SHORT), 1),
         literal(CODES["BINUNICODE"]) + counted_argument(range(SHORT), 4),
     ]
-    return re.compile(b"(?:%b)*+" % b"|".join(alternatives), re.DOTALL)
+    return repeated(alternatives)
 
 
 def _of_width(width: int) -> bytes:
