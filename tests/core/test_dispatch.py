@@ -57,23 +57,28 @@ def test_trace_sees_the_call_before_autograd_refuses_it():
     assert records[0].error.type == "RuntimeError"
 
 
-def test_a_better_copy_kernel_is_used_and_named():
+@pytest.fixture
+def copy_into():
+    """The operator; what a test registers on it is gone afterwards."""
+    operator, before = OPERATORS["copy_into"], dict(OPERATORS["copy_into"].kernels)
+    yield operator
+    operator.kernels = before
+    operator.table.clear()
+
+
+def test_a_better_copy_kernel_is_used_and_named(copy_into):
     used = []
-    plain = OPERATORS["copy_into"].composite
+    plain = copy_into.composite
 
     def kernel(dst, src):
         used.append(dst.shape)
         plain(dst, src)
         return "better"
 
-    OPERATORS["copy_into"].register(dispatch.CPU, kernel)
-    try:
-        records = []
-        with trace(records.append):
-            y = st.arange(6).view(2, 3).t().contiguous()
-    finally:
-        del OPERATORS["copy_into"].kernels[dispatch.CPU]
-        OPERATORS["copy_into"].table.clear()
+    copy_into.register(dispatch.CPU, kernel)
+    records = []
+    with trace(records.append):
+        y = st.arange(6).view(2, 3).t().contiguous()
     assert y.tolist() == [[0, 3], [1, 4], [2, 5]]
     assert used == [(3, 2)]
     assert [copy.kernel for copy in records[-1].copies] == ["better"]
