@@ -11,6 +11,7 @@ import numpy as np
 
 from stridetool.core import numeric
 from stridetool.core.dispatch import OPERATORS, operator
+from stridetool.core.drivers.device import driver_for
 from stridetool.core.layout import Layout
 from stridetool.core.storage import Storage, refuse_out_of_bounds
 from stridetool.core.tensor import CONJ, NEG, Tensor
@@ -52,6 +53,14 @@ def writable(x: Tensor) -> Array:
     if not x._storage.writable:
         raise TensorError("cannot write to a tensor over the memory of a read-only array", hint="clone() it first")
     return raw(x)
+
+
+def clear(x: Tensor) -> None:
+    """Store zeros in a dense tensor. Raises as `writable` does."""
+    writable(x)
+    itemsize, layout = x._dtype.itemsize, x._layout
+    address = x._storage.pointer.address + layout.offset * itemsize
+    driver_for(x._storage.device).zero(address, layout.numel * itemsize)
 
 
 def write(x: Tensor, values: Array) -> None:

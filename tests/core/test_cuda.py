@@ -36,6 +36,20 @@ def test_values_live_on_the_device():
     assert st.equal(x.cpu().to("cuda:0"), x)
 
 
+def test_zeros_over_what_was_there():
+    """Of a part, of a view that is not dense, of a transposed one, and negative zero, which is not all bits 0."""
+    x = st.full((6, 8), 7.0, device="cuda")
+    x[1:3].zero_()
+    x[:, 2].zero_()
+    x[4:].t().fill_(0)
+    assert x.cpu().tolist() == [
+        [0.0 if row in (1, 2, 4, 5) or column == 2 else 7.0 for column in range(8)] for row in range(6)
+    ]
+    assert str(st.full((1,), -0.0, device="cuda").cpu().tolist()) == "[-0.0]"
+    del x
+    assert st.zeros(6, 8, device="cuda").cpu().tolist() == [[0.0] * 8] * 6
+
+
 def test_counters_follow_tensors():
     x = st.empty(1000, device="cuda")
     assert (cuda.memory_allocated(), cuda.memory_reserved()) == (4096, 2 << 20)

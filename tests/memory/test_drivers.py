@@ -75,6 +75,22 @@ def test_sim_data_is_lazy():
         driver.buffer(1, 1)
 
 
+@pytest.mark.parametrize("first", [0, 1, 4096, 5000])
+@pytest.mark.parametrize("nbytes", [0, 1, 4095, 4096, 20_000])
+def test_sim_zeros_just_these_bytes(first, nbytes):
+    driver = SimDriver(10 * MIB)
+    address = driver.malloc(MIB)
+    driver.zero(address + first, nbytes)  # nothing was written: nothing to do
+    data = driver.buffer(address, MIB)
+    data[:] = 7
+    driver.zero(address + first, nbytes)
+    assert not data[first : first + nbytes].any()
+    assert (data[:first] == 7).all()
+    assert (data[first + nbytes :] == 7).all()
+    with pytest.raises(ArgumentValueError, match="no live memory"):
+        driver.zero(address + MIB - 1, 2)
+
+
 def test_sim_virtual_memory():
     driver = SimDriver(4 * MIB)
     base = driver.reserve(100 * MIB)

@@ -91,6 +91,10 @@ class CudaDriver:
         pointer = self._cupy.cuda.MemoryPointer(memory, 0)
         return self._cupy.ndarray((nbytes,), self._cupy.uint8, pointer)
 
+    def zero(self, address: int, nbytes: int) -> None:
+        """Make bytes 0."""
+        self.buffer(address, nbytes)[:] = 0
+
     def synchronize(self) -> None:
         """cudaDeviceSynchronize."""
         with self._here():

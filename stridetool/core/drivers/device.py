@@ -55,6 +55,10 @@ class Driver(Protocol):
         """A writable 1-d uint8 array over memory that was handed out: NumPy's, or CuPy's on cuda."""
         ...
 
+    def zero(self, address: int, nbytes: int) -> None:
+        """Make bytes of memory that was handed out 0."""
+        ...
+
     def synchronize(self) -> None:
         """Wait until the device is idle."""
         ...

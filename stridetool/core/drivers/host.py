@@ -70,6 +70,10 @@ class HostDriver:
         """A writable uint8 array over `nbytes` bytes from `address`, valid as long as that memory is."""
         return view(address, nbytes)
 
+    def zero(self, address: int, nbytes: int) -> None:
+        """Make bytes 0."""
+        self.buffer(address, nbytes)[:] = 0
+
     def synchronize(self) -> None:
         """Nothing runs in the background."""
 

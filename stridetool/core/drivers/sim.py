@@ -42,13 +42,35 @@ PRESETS = {
 _NO_RESERVE = getattr(mmap, "MAP_NORESERVE", 0x4000 if sys.platform == "linux" else 0)
 
 
-def _lazy_zeros(nbytes: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
+class _Backing:
     """Zeros whose pages cost memory only once they are written, so that 80 GiB devices fit on a laptop."""
-    try:
+
+    __slots__ = ("array", "pages")
+
+    def __init__(self, nbytes: int) -> None:
+        self.pages: mmap.mmap | None = None
+        self.array: np.ndarray[Any, np.dtype[np.uint8]]
         if _NO_RESERVE:
             flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NO_RESERVE
-            return np.frombuffer(mmap.mmap(-1, nbytes, flags=flags), np.uint8)
-        return np.zeros(nbytes, np.uint8)
+            self.pages = mmap.mmap(-1, nbytes, flags=flags)
+            self.array = np.frombuffer(self.pages, np.uint8)
+        else:
+            self.array = np.zeros(nbytes, np.uint8)
+
+    def zero(self, first: int, end: int) -> None:
+        """Whole pages go back to the system, which gives zeros when they are asked for again."""
+        low, high = -(-first // mmap.PAGESIZE) * mmap.PAGESIZE, end // mmap.PAGESIZE * mmap.PAGESIZE
+        if self.pages is None or sys.platform != "linux" or high <= low:
+            low = high = end
+        else:
+            self.pages.madvise(mmap.MADV_DONTNEED, low, high - low)
+        self.array[first:low] = 0
+        self.array[high:end] = 0
+
+
+def _lazy_zeros(nbytes: int) -> _Backing:
+    try:
+        return _Backing(nbytes)
     except (MemoryError, OSError, ValueError) as error:
         raise OutOfMemoryError(f"the host cannot back {nbytes} bytes of a simulated device") from error
 
@@ -102,7 +124,7 @@ class SimDriver:
         self._starts: list[int] = []  # addresses of live ranges (mallocs and reservations), ascending
         self._sizes: dict[int, int] = {}  # address → bytes as asked for
         self._handles: dict[int, int] = {}  # handle → bytes
-        self._data: dict[int, np.ndarray[Any, np.dtype[np.uint8]]] = {}
+        self._data: dict[int, _Backing] = {}
 
     @classmethod
     def preset(cls, name: str, *, address_policy: str = "bump", stream_events: str | int = "auto") -> SimDriver:
@@ -207,12 +229,23 @@ class SimDriver:
         """A writable uint8 array of the device's data, made (as zeros) when first asked for."""
         if not nbytes:
             return np.empty(0, np.uint8)
+        start = self._range_of(address, nbytes)
+        if start not in self._data:
+            self._data[start] = _lazy_zeros(self._sizes[start])
+        return self._data[start].array[address - start : address - start + nbytes]
+
+    def zero(self, address: int, nbytes: int) -> None:
+        """Make bytes 0: what nobody wrote to is that already, and what was written costs the host no more."""
+        if nbytes:
+            start = self._range_of(address, nbytes)
+            if start in self._data:
+                self._data[start].zero(address - start, address - start + nbytes)
+
+    def _range_of(self, address: int, nbytes: int) -> int:
         start = self.start_before(address)
         if start is None or address + nbytes > start + self._sizes[start]:
             raise ArgumentValueError(f"no live memory of {self.name} at {address:#x} ({nbytes} bytes)")
-        if start not in self._data:
-            self._data[start] = _lazy_zeros(self._sizes[start])
-        return self._data[start][address - start : address - start + nbytes]
+        return start
 
     def synchronize(self) -> None:
         """Finish all work."""

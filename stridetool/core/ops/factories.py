@@ -11,7 +11,7 @@ from stridetool.core.autograd import wanting_grad
 from stridetool.core.dispatch import operator
 from stridetool.core.drivers.device import Device
 from stridetool.core.dtype import BY_NUMPY, DType, int64
-from stridetool.core.elements import write
+from stridetool.core.elements import clear, write
 from stridetool.core.grad_mode import is_inference_mode_enabled
 from stridetool.core.layout import Layout
 from stridetool.core.ops.arguments import ints
@@ -138,8 +138,16 @@ def fill(x: Tensor, value: Any) -> Tensor:
         import numpy as np
 
         values = np.asarray(checked_number(value, x._dtype))
-        write(x, numeric.convert(values, BY_NUMPY[values.dtype.name], x._dtype))
+        converted = numeric.convert(values, BY_NUMPY[values.dtype.name], x._dtype)
+        if x.device.type == "cuda" and not any(converted.tobytes()) and _is_plain(x):
+            clear(x)  # a simulated device needs no memory of the host for zeros
+        else:
+            write(x, converted)
     return x
+
+
+def _is_plain(x: Tensor) -> bool:
+    return not x._bits and x._layout.is_non_overlapping_and_dense()
 
 
 @operator(method=False, keys="none")
