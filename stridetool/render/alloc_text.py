@@ -9,6 +9,7 @@ from stridetool.render.alloc_verdict import verdict_blocks
 from stridetool.render.blocks import Block, Column, Heading, Line, Picture, Table, line
 from stridetool.render.findings import finding_blocks
 from stridetool.render.fitting import GAP, RankedColumn, fitting
+from stridetool.render.message_text import message_blocks
 from stridetool.render.what_if_text import what_if_blocks
 from stridetool.report.alloc import AllocReport, DeviceReport, DevicesReport, MessageReport, Outcome
 from stridetool.report.envelope import Envelope
@@ -19,7 +20,7 @@ def alloc_blocks(document: Envelope[AllocReport], width: int) -> Iterator[Block]
     """The whole report; pictures are at most `width` columns wide."""
     report = document.report
     if isinstance(report, MessageReport):
-        yield from _message_blocks(report)
+        yield from message_blocks(report)
     elif isinstance(report, DevicesReport):
         yield from _devices_blocks(report, width)
     else:
@@ -173,7 +174,10 @@ def _predicted(each: DeviceReport) -> str:
 
 
 def _devices_blocks(report: DevicesReport, width: int) -> Iterator[Block]:
-    """A row a device, then what failed and what was tried of each. One alone is shown in full."""
+    """The messages, a row a device, then what failed and what was tried of each. One alone is shown in full."""
+    for message in report.messages:
+        yield Heading(message.source.path or message.source.kind)
+        yield from message_blocks(message)
     if len(report.devices) == 1:
         yield from _device_blocks(report.devices[0], width)
     elif report.devices:
@@ -184,9 +188,6 @@ def _devices_blocks(report: DevicesReport, width: int) -> Iterator[Block]:
                 yield Heading(f"{each.source.path or each.source.kind} {each.device.name}")
                 yield from verdict_blocks(each)
                 yield from what_if_blocks(each, width)
-    for message in report.messages:
-        yield Heading(message.source.path or message.source.kind)
-        yield from _message_blocks(message)
 
 
 def _devices_table(report: DevicesReport, width: int) -> Table:
@@ -199,19 +200,3 @@ def _devices_table(report: DevicesReport, width: int) -> Table:
         ((p, "name"), d, *(ranked.cell(row) for ranked in chosen)) for (p, d), row in zip(names, rows, strict=True)
     ]
     return Table(columns, cells)
-
-
-def _message_blocks(report: MessageReport) -> Iterator[Block]:
-    yield line((report.verdict[0].upper() + report.verdict[1:], "bad"))
-    yield Heading(f"what the message says (torch {report.era}, GPU {report.device})")
-    rows = (
-        ("tried to allocate", report.wanted_bytes),
-        ("capacity", report.total_bytes),
-        ("free", report.free_bytes),
-        ("allocated", report.allocated_bytes),
-        ("reserved", report.reserved_bytes),
-        ("reserved, unallocated", report.unallocated_bytes),
-        ("in private pools", report.private_pool_bytes or None),
-        ("outside this allocator", report.foreign_bytes),
-    )
-    yield Table((Column(""), Column("bytes", "right")), [(name, format_bytes(b)) for name, b in rows if b is not None])

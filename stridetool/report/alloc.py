@@ -207,7 +207,10 @@ class DeviceReport(msgspec.Struct, frozen=True, kw_only=True, tag_field="of", ta
 
 
 class MessageReport(msgspec.Struct, frozen=True, kw_only=True, tag_field="of", tag="message"):
-    """What an out-of-memory message alone says. Bytes are as exact as the message; None: it does not say."""
+    """What an out-of-memory message alone says. Bytes are as exact as the message; None: it does not say.
+
+    `verdict` names the causes, the largest first.
+    """
 
     source: Source
     era: str
@@ -221,6 +224,7 @@ class MessageReport(msgspec.Struct, frozen=True, kw_only=True, tag_field="of", t
     private_pool_bytes: int
     foreign_bytes: int | None
     verdict: str
+    recommended: Recommendation | None = None
 
 
 class DevicesReport(msgspec.Struct, frozen=True, kw_only=True, tag_field="of", tag="devices"):

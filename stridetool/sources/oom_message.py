@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 
-from stridetool.core.memory.oom_message import OomMessage
+from stridetool.core.memory.oom_message import OomMessage, OtherProcess
 from stridetool.errors import InputError
 
 MARK = "out of memory"
@@ -34,8 +34,9 @@ _NEW = {
     "private_pool_bytes": rf"with {_SIZE} allocated in private pools",
     "unallocated_bytes": rf"{_SIZE} is reserved by PyTorch but unallocated",
 }
-_WANTED = re.compile(rf"Tried to allocate {_SIZE}")
-_OTHER_PROCESS = re.compile(rf"Process (\d+) has {_SIZE} memory in use")
+# Other texts speak of memory too: only a mark that the size follows soon begins a message.
+_BEGIN = re.compile(rf"(?i:out of memory)(?:(?!(?i:out of memory)).){{0,300}}?Tried to allocate {_SIZE}")
+_OTHER_PROCESS = re.compile(rf"Process (\d{{1,10}}) has {_SIZE} memory in use")
 _GPU = re.compile(r"GPU (\d{1,4})")
 MAX_TEXT = 1 << 20
 
@@ -43,36 +44,49 @@ MAX_TEXT = 1 << 20
 def parse_message(text: str) -> OomMessage:
     """The last out-of-memory message in `text`. Raises InputError when there is none of torch's."""
     text = " ".join(text[-MAX_TEXT:].split())
-    start = text.lower().rfind(MARK)
-    wanted = None if start < 0 else _WANTED.search(text, start)
-    if wanted is None:
+    messages = list(_BEGIN.finditer(text))
+    if not messages:
         raise InputError("this is no out-of-memory message of torch", hint="paste the line with `Tried to allocate`")
-    text = text[start:]
+    begin = messages[-1]
+    text = text[begin.start() :]
     gpu = _GPU.search(text)
-    device = int(gpu[1]) if gpu else 0
-    if "already allocated" in text:
-        sizes = _sizes(_OLD, text)
-        era = "1.5 to 2.0" if "reserved in total by PyTorch" in text else "before 1.5"
-        total, free, allocated, reserved = (sizes.get(name) for name in _ORDER)
-        if era == "before 1.5" and allocated is not None and reserved is not None:
-            reserved += allocated
-        return OomMessage(era, device, _bytes(*wanted.groups()), total, free, allocated, reserved)
+    read = _old if "already allocated" in text else _new
+    return read(text, int(gpu[1]) if gpu else 0, _bytes(*begin.groups()))._replace(messages=len(messages))
+
+
+def _old(text: str, device: int, wanted: int) -> OomMessage:
+    """A message of the first two eras."""
+    sizes = _sizes(_OLD, text)
+    era = "1.5 to 2.0" if "reserved in total by PyTorch" in text else "before 1.5"
+    total, free, allocated, reserved = (sizes.get(name) for name in _ORDER)
+    if era == "before 1.5" and allocated is not None and reserved is not None:
+        reserved += allocated
+    return OomMessage(era, device, wanted, total, free, allocated, reserved)
+
+
+def _new(text: str, device: int, wanted: int) -> OomMessage:
+    """A message of the last era. A process that is said to hold more than there is (NVML knows it not) says nothing."""
     sizes = _sizes(_NEW, text)
     allocated, unallocated = sizes.get("allocated_bytes"), sizes.get("unallocated_bytes")
-    reserved = None if allocated is None or unallocated is None else allocated + unallocated
+    total, process = sizes.get("total_bytes"), sizes.get("process_bytes")
+    named = (OtherProcess(int(pid), _bytes(number, unit)) for pid, number, unit in _OTHER_PROCESS.findall(text))
     return OomMessage(
         "2.1 or later",
         device,
-        _bytes(*wanted.groups()),
-        sizes.get("total_bytes"),
+        wanted,
+        total,
         sizes.get("free_bytes"),
         allocated,
-        reserved,
+        None if allocated is None or unallocated is None else allocated + unallocated,
         sizes.get("private_pool_bytes", 0),
         sizes.get("allowed_bytes"),
-        sizes.get("process_bytes"),
-        sum(_bytes(number, unit) for _, number, unit in _OTHER_PROCESS.findall(text)),
+        process if _is_possible(process, total) else None,
+        tuple(other for other in named if _is_possible(other.nbytes, total)),
     )
+
+
+def _is_possible(nbytes: int | None, total: int | None) -> bool:
+    return nbytes is not None and (total is None or nbytes <= total + total // 100)
 
 
 def _sizes(patterns: dict[str, str], text: str) -> dict[str, int]:

@@ -6,6 +6,7 @@ import pytest
 
 from stridetool.analysis.oom_diagnosis import diagnose
 from stridetool.errors import InputError
+from stridetool.render.message_text import message_blocks
 from stridetool.report.inspect import Source
 from stridetool.sources.oom_message import parse_message
 
@@ -31,6 +32,17 @@ GRAPHS = (
     "allocated memory 76.00 GiB is allocated by PyTorch, with 70.00 GiB allocated in private pools (e.g., "
     "CUDA Graphs), and 200.00 MiB is reserved by PyTorch but unallocated."
 )
+
+SHARED = (
+    "CUDA out of memory. Tried to allocate 20.00 MiB. GPU 3 has a total capacity of 79.15 GiB of which 15.56 MiB is "
+    "free. Process 1234 has 40.00 GiB memory in use. Including non-PyTorch memory, this process has 39.1 GiB memory in "
+    "use. Of the allocated memory 36.92 GiB is allocated by PyTorch, with 100.00 MiB allocated in private pools (e.g., "
+    "CUDA Graphs), and 1.52 GiB is reserved by PyTorch but unallocated."
+)
+
+
+def diagnosed(text):
+    return diagnose(Source("message"), parse_message(text))
 
 
 def test_the_message_of_today():
@@ -73,6 +85,7 @@ def test_memory_of_graphs_counts_as_allocated_but_is_free():
     assert report.verdict.startswith("private pools: 70.0 GiB belong to CUDA graphs or MemPools")
     assert "graph_pool_handle" in findings[0].hint
     assert "private-pools" in {finding.code for finding in findings}
+    assert report.recommended is None
 
 
 def test_no_setting_helps_where_the_live_memory_is_too_much():
@@ -93,3 +106,57 @@ def test_a_container_that_names_its_own_process_as_another_one():
     report, findings = diagnose(Source("message"), parse_message(OF_A_CONTAINER))
     assert report.foreign_bytes < GIB  # what is held outside is bounded by what is neither free nor reserved
     assert "foreign-memory" not in {finding.code for finding in findings}
+
+
+def test_another_process_that_holds_more_comes_before_fragmentation():
+    report, findings = diagnosed(SHARED)
+    assert report.verdict.startswith("another process (1234) holds 40.0 GiB of the device's 79.1 GiB: 36.8 GiB live")
+    assert "; also fragmentation: 1.52 GiB" in report.verdict
+    assert report.recommended.settings == "expandable_segments:True"
+    assert "nvidia-smi" in findings[0].hint
+    assert next(finding for finding in findings if finding.code == "fragmentation").hint
+
+
+def test_where_others_hold_the_memory_no_setting_is_recommended():
+    report, _ = diagnosed(SHARED.replace("20.00 MiB", "9.00 GiB"))
+    assert report.verdict.startswith("another process (1234) holds 40.0 GiB of the device's 79.1 GiB; no setting helps")
+    assert report.recommended is None
+
+
+def test_what_is_too_large_for_the_card_comes_first():
+    report, _ = diagnosed(SHARED.replace("20.00 MiB", "60.00 GiB"))
+    assert report.verdict.startswith("no setting helps: 36.8 GiB live and 60.0 GiB asked for")
+    assert "also another process (1234) holds 40.0 GiB" in report.verdict
+
+
+def test_memory_of_this_process_outside_the_allocator():
+    text = SHARED.replace("Process 1234 has 40.00 GiB memory in use. ", "").replace("39.1 GiB", "79.1 GiB")
+    report, _ = diagnosed(text)
+    assert report.verdict.startswith("this process holds 40.7 GiB outside PyTorch's allocator")
+
+
+def test_a_size_that_no_driver_knew_is_no_process():
+    found = parse_message(SHARED.replace("40.00 GiB", "17179869184.00 GiB").replace("39.1 GiB", "17179869184.00 GiB"))
+    assert (found.others, found.process_bytes) == ((), None)
+
+
+def test_a_memory_fraction_that_is_too_small():
+    text = SHARED.replace("20.00 MiB", "1.00 GiB").replace("Of the", "37.00 GiB allowed; Of the")
+    report, findings = diagnosed(text)
+    assert report.verdict.startswith("a memory fraction limits this process to 37.0 GiB: 36.8 GiB live and 1.00 GiB")
+    assert "set_per_process_memory_fraction" in findings[0].hint
+
+
+def test_a_log_with_several_messages():
+    log = f"[rank0] {SHARED}\n[rank1] {SHARED.replace('GPU 3', 'GPU 4')}\nworker killed: out of memory\n"
+    found = parse_message(log)
+    assert (found.messages, found.device) == (2, 4)
+    _, findings = diagnosed(log)
+    said = next(finding.message for finding in findings if finding.code == "several-messages")
+    assert said == "the text holds 2 out-of-memory messages: this is the last, on GPU 4 for 20.0 MiB"
+
+
+def test_the_setting_stands_at_the_top_to_be_pasted():
+    report, _ = diagnosed(SHARED)
+    head = list(message_blocks(report))[1]
+    assert "".join(text for text, _ in head.spans) == "  export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True"

@@ -5,10 +5,18 @@ from __future__ import annotations
 from typing import NamedTuple
 
 
+class OtherProcess(NamedTuple):
+    """A process that the message names, by its id, and what it holds of the device."""
+
+    pid: int
+    nbytes: int
+
+
 class OomMessage(NamedTuple):
     """Bytes as the message rounds them; None is what an era does not say.
 
-    `wanted_bytes` is the segment that did not fit, which is larger than what the program asked for.
+    `wanted_bytes` is the segment that did not fit, which is larger than what the program asked for. `messages` is how
+    many messages the text held, this one being the last.
     """
 
     era: str
@@ -21,4 +29,5 @@ class OomMessage(NamedTuple):
     private_pool_bytes: int = 0
     allowed_bytes: int | None = None
     process_bytes: int | None = None
-    others_bytes: int = 0
+    others: tuple[OtherProcess, ...] = ()
+    messages: int = 1
