@@ -81,6 +81,22 @@ def recording_findings(recording: Recording) -> Iterator[Finding]:
     yield from _pinned(recording.pinned)
 
 
+def partial_finding(name: str) -> Finding:
+    """What can be trusted of a recording that begins in the middle."""
+    message = (
+        "the recording begins in the middle of the run: peaks, failures and the floor are those of the entries that it "
+        "keeps, and older ones are lost"
+    )
+    hint = "record from the start of the program, with a larger max_entries of _record_memory_history()"
+    return Finding("partial-recording", "info", message, name, hint)
+
+
+def unknown_share_finding(name: str) -> Finding:
+    """A share of nobody knows how much."""
+    message = "--fraction limits nothing: the recording does not tell how much memory the device has"
+    return Finding("unknown-capacity", "warning", message, name, "give --capacity or --device too")
+
+
 def _pinned(segments: Sequence[HeldSegment]) -> Iterator[Finding]:
     held = sum(segment.size for segment in segments)
     asked = sum(block.requested for segment in segments for block in segment.blocks if block.state != INACTIVE)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from stridetool.analysis.replay import ALLOC, FREE, Program
 from stridetool.report.alloc import Certificate
 
 _ROUNDING = 511  # bytes that torch's rounding may have added to a recorded request
@@ -36,6 +37,30 @@ def certificate(failures: Sequence[Failure], capacity: int | None = None) -> Cer
         no_setting_helps=bool(hopeless),
         at=failure.at,
         had_bytes=failure.usable_bytes if usable > failure.usable_bytes else None,
+    )
+
+
+def peak_certificate(program: Program, usable_bytes: int) -> Certificate | None:
+    """That no allocator serves all requests with so much: more is asked for at once. None where that is not so."""
+    live = 0
+    peak = Failure(0, 0, 0, usable_bytes)
+    sizes = [0] * program.slots
+    for index, (code, slot, nbytes, _) in enumerate(program.rows):
+        if code == ALLOC:
+            if live + nbytes > peak.live_bytes + peak.request_bytes:
+                peak = Failure(index, live, nbytes, usable_bytes)
+            sizes[slot] = nbytes
+            live += nbytes
+        elif code == FREE:
+            live -= sizes[slot]
+            sizes[slot] = 0
+    if not _is_hopeless(peak, usable_bytes):
+        return None
+    return Certificate(
+        live_bytes=peak.live_bytes,
+        request_bytes=peak.request_bytes,
+        usable_bytes=usable_bytes,
+        no_setting_helps=True,
     )
 
 

@@ -196,6 +196,7 @@ def _outcome(device: DeviceRecording, settings: Settings, watcher: _Watcher) -> 
         device_calls=sum(actions.count(action) for action in growth),
         peak_allocated_bytes=watcher.peak_allocated,
         peak_reserved_bytes=watcher.peak_reserved,
+        ends_at_failure=bool(watcher.failures) and "alloc" not in actions[watcher.failures[-1].at :],
     )
 
 

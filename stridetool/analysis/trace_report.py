@@ -145,6 +145,7 @@ def changes_of(program: Program, names: Sequence[str]) -> Changes:
 
 def outcome(program: Program, result: ReplayResult) -> Outcome:
     """What happened during a replay."""
+    last = max(result.ooms, default=0)
     return Outcome(
         events=result.events,
         allocations=sum(1 for row in program.rows if row[0] in _ALLOCATIONS),
@@ -153,4 +154,5 @@ def outcome(program: Program, result: ReplayResult) -> Outcome:
         device_calls=result.device_calls,
         peak_allocated_bytes=result.peak_allocated_bytes,
         peak_reserved_bytes=result.peak_reserved_bytes,
+        ends_at_failure=bool(result.ooms) and all(row[0] not in _ALLOCATIONS for row in program.rows[last + 1 :]),
     )

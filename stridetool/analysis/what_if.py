@@ -192,8 +192,13 @@ def ranked(rows: Iterable[WhatIf]) -> list[WhatIf]:
     return sorted(rows, key=lambda row: (row.ooms, row.peak_reserved_bytes, row.device_calls, len(row.settings)))
 
 
-def recommend(rows: Sequence[WhatIf], current: str, *, expandable: bool = True) -> Recommendation | None:
-    """The simplest settings among the best, if they are better than the current ones by more than a little."""
+def recommend(
+    rows: Sequence[WhatIf], current: str, *, expandable: bool = True, is_cut: bool = False
+) -> Recommendation | None:
+    """The simplest settings among the best, if they are better than the current ones by more than a little.
+
+    `is_cut`: the trace ends at a failure, and what would have come behind it is not known.
+    """
     start = next((row for row in rows if row.settings == current and row.start != "warm"), None)
     fitting = [row for row in rows if row.fits and row.start != "warm" and _is_safe(row, expandable)]
     if start is None or not fitting:
@@ -205,7 +210,7 @@ def recommend(rows: Sequence[WhatIf], current: str, *, expandable: bool = True) 
         return None
     if row.settings == current:
         return None
-    return Recommendation(row.settings, _why(row, start))
+    return Recommendation(row.settings, _why(row, start, is_cut))
 
 
 def _is_safe(row: WhatIf, expandable: bool) -> bool:
@@ -213,11 +218,12 @@ def _is_safe(row: WhatIf, expandable: bool) -> bool:
     return not (wants and ("max_split_size_mb" in row.settings or not expandable))
 
 
-def _why(row: WhatIf, start: WhatIf) -> str:
+def _why(row: WhatIf, start: WhatIf, is_cut: bool) -> str:
     saved = start.peak_reserved_bytes - row.peak_reserved_bytes
     if not start.fits:
         failures = "1 request fails" if start.ooms == 1 else f"{start.ooms} requests fail"
-        return f"nothing fails, where {failures} as it is; at most {format_bytes(row.peak_reserved_bytes)} reserved"
+        none = "nothing of what is known fails" if is_cut else "nothing fails"
+        return f"{none}, where {failures} as it is; at most {format_bytes(row.peak_reserved_bytes)} reserved"
     share = saved / start.peak_reserved_bytes
     return f"at most {format_bytes(row.peak_reserved_bytes)} reserved, {format_bytes(saved)} ({share:.0%}) less"
 

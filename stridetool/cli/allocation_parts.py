@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from stridetool.analysis.alloc_findings import recording_findings
+from msgspec.structs import replace as replace_struct
+
+from stridetool.analysis.alloc_findings import partial_finding, recording_findings, unknown_share_finding
 from stridetool.analysis.conditions import Conditions
 from stridetool.analysis.what_if import Case
 from stridetool.cli.allocation_request import Request
@@ -88,19 +90,33 @@ def _recording_parts(
     remarks = tuple(recording_findings(recording))
     for each in done:
         exact = each.report.exactness
+        capacity = conditions.capacity or each.usable_bytes
         case = Case(
             each.program,
             replace(
                 conditions,
-                capacity=conditions.capacity or each.usable_bytes,
+                capacity=capacity,
                 policy=exact.policy if exact is not None else conditions.policy,
                 stream_events="manual",
             ),
             warm=each.warm,
             has_start=each.warm is not None,
         )
-        yield Part(each.report, case, remarks, expandable=not each.is_windows)
+        name = each.report.device.name
+        if case.has_start:
+            remarks += (partial_finding(name),)
+        if conditions.fraction < 1.0 and capacity is None:
+            remarks += (unknown_share_finding(name),)
+        report = replace_struct(each.report, given_bytes=_given_bytes(conditions, capacity))
+        yield Part(report, case, remarks, expandable=not each.is_windows)
         remarks = ()
+
+
+def _given_bytes(conditions: Conditions, capacity: int | None) -> int | None:
+    """The memory that a recording is judged under, where that is not its own."""
+    if capacity is None or (conditions.capacity is None and conditions.fraction == 1.0):
+        return None
+    return int(capacity * conditions.fraction)
 
 
 def _script_parts(

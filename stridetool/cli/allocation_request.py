@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import shlex
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from stridetool.analysis.conditions import Conditions
@@ -12,6 +14,8 @@ from stridetool.errors import UsageError
 from stridetool.units import parse_bytes
 
 DEFAULT_ROWS = 10
+_UNIT = re.compile(r"(?i)[kmgtp]i?b?")
+_LEAST_CAPACITY = 1 << 20  # bytes; whoever means less writes no unit behind it
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +46,17 @@ class Request:
 
 def sweep_command(request: Request, target: str) -> str:
     """The command that tries what torch offers on one target, everything else as it was asked for."""
+    return _command(request, target, "--sweep")
+
+
+def run_command(request: Request, target: str, settings: str) -> str:
+    """The command that runs a script under other settings, everything else as it was asked for."""
+    return _command(replace(request, settings=settings), target)
+
+
+def _command(request: Request, target: str, *options: str) -> str:
     usual = Request()
-    words = ["stride-tool", "alloc-report", PIPE if target == STDIN else target, "--sweep"]
+    words = ["stride-tool", "alloc-report", PIPE if target == STDIN else target, *options]
     for name in ("settings", "capacity", "fraction", "device", "address_policy", "stream_events", "policy", "at"):
         value = getattr(request, name)
         if value != getattr(usual, name):
@@ -60,7 +73,7 @@ def conditions_of(request: Request) -> Conditions:
         raise UsageError("--capacity and --device both say how large the device is")
     capacity, name = None, "simulated GPU"
     if request.capacity is not None:
-        capacity = parse_bytes(request.capacity)
+        capacity = _capacity(request.capacity, request.targets)
     elif request.device is not None:
         from stridetool.core.drivers.sim import SimDriver
 
@@ -77,6 +90,17 @@ def conditions_of(request: Request) -> Conditions:
         stream_events=_stream_events(request.stream_events),
         device_name=name,
     )
+
+
+def _capacity(text: str, targets: Sequence[str]) -> int:
+    """The bytes of `--capacity`. Raises UsageError for no size, and for one whose unit became a target."""
+    nbytes = parse_bytes(text)
+    unit = next((target for target in targets if _UNIT.fullmatch(target)), None)
+    if nbytes < _LEAST_CAPACITY and unit is not None:
+        raise UsageError(
+            f"--capacity {text} {unit} is two words, and {text} bytes are no GPU", hint=f"did you mean {text}{unit}?"
+        )
+    return nbytes
 
 
 def _stream_events(text: str) -> str | int:

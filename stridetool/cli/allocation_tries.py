@@ -7,9 +7,10 @@ from dataclasses import replace
 
 import msgspec
 
+from stridetool.analysis.certificate import peak_certificate
 from stridetool.analysis.what_if import Case
 from stridetool.cli.allocation_parts import Part
-from stridetool.cli.allocation_request import Request, sweep_command
+from stridetool.cli.allocation_request import Request, run_command, sweep_command
 from stridetool.cli.progress import announced
 from stridetool.report.alloc import DeviceReport
 
@@ -21,12 +22,28 @@ def tried_part(part: Part, request: Request, quiet: bool) -> Part:
     report, case = part.report, part.case
     if case is None or not isinstance(report, DeviceReport):
         return part
-    if request.what_if or request.sweep:
+    if report.given_bytes is not None and report.has_history:
+        report = _judged(report, case, report.given_bytes)
+    if request.what_if or request.sweep or (report.given_bytes is not None and report.has_history):
         report = _tried(report, case, request, part.expandable, quiet)
+    return replace(part, report=msgspec.structs.replace(report, next_step=_next_step(report, request)))
+
+
+def _judged(report: DeviceReport, case: Case, given_bytes: int) -> DeviceReport:
+    """With the proof that nothing helps where more was asked for at once than is given, whatever failed as recorded."""
+    proof = report.certificate
+    if proof is not None and proof.no_setting_helps:
+        return report
+    return msgspec.structs.replace(report, certificate=peak_certificate(case.program, given_bytes) or proof)
+
+
+def _next_step(report: DeviceReport, request: Request) -> str | None:
+    name, done = report.source.path or report.source.kind, report.outcome
     if not request.sweep and _is_open(report):
-        command = sweep_command(request, report.source.path or report.source.kind)
-        report = msgspec.structs.replace(report, next_step=command)
-    return replace(part, report=report)
+        return sweep_command(request, name)
+    if report.source.kind == "script" and report.recommended is not None and done is not None and done.ends_at_failure:
+        return run_command(request, name, report.recommended.settings)
+    return None
 
 
 def _tried(report: DeviceReport, case: Case, request: Request, expandable: bool, quiet: bool) -> DeviceReport:
@@ -46,6 +63,7 @@ def _tried(report: DeviceReport, case: Case, request: Request, expandable: bool,
 def _is_open(report: DeviceReport) -> bool:
     """Whether requests fail, a setting could help, and none is known that does."""
     proof = report.certificate
-    if proof is None or proof.no_setting_helps or report.recommended is not None:
+    if report.recommended is not None or (proof is not None and proof.no_setting_helps):
         return False
-    return not any(row.fits for row in report.what_if if row.settings == report.settings and row.start != "warm")
+    as_it_is = [row.fits for row in report.what_if if row.settings == report.settings and row.start != "warm"]
+    return not all(as_it_is) if as_it_is else proof is not None

@@ -16,7 +16,7 @@ from stridetool.analysis.quick_replay import EVENTS_PER_SECOND
 from stridetool.analysis.what_if import GRID, Case, parsed, ranked, recommend, try_settings
 from stridetool.cli.progress import progress_bar
 from stridetool.core.memory.settings import Settings
-from stridetool.report.alloc import DeviceReport, Untried, WhatIf
+from stridetool.report.alloc import DeviceReport, Recommendation, Untried, WhatIf
 
 Tries = tuple[WhatIf, ...] | Untried
 _ALONE = EVENTS_PER_SECOND // 2  # events times settings below which starting processes costs more than it saves
@@ -27,18 +27,27 @@ def tried(report: DeviceReport, case: Case, texts: Sequence[str], sweep: bool, e
     """The report with its what-ifs (the settings as they are first, or ranked in a sweep) and a recommendation."""
     current, proof = case.conditions.settings, report.certificate
     is_hopeless = proof is not None and proof.no_setting_helps
-    wanted = [current, *parsed(texts)]
-    if sweep:
-        wanted += [settings for settings in parsed(GRID) if settings not in wanted]
-    found = _all(case, wanted)
+    found = _all(case, _different([current, *parsed(texts), *parsed(GRID if sweep else ())]))
     rows = [row for each in found if not isinstance(each, Untried) for row in each]
     return msgspec.structs.replace(
         report,
         what_if=tuple(ranked(rows) if sweep else rows),
         untried=tuple(each for each in found if isinstance(each, Untried)),
-        recommended=None if is_hopeless else recommend(rows, current.text or str(current), expandable=expandable),
+        recommended=None if is_hopeless else _recommended(report, rows, current, expandable),
         packing_bytes=packing_bytes(case.program),
     )
+
+
+def _different(wanted: Sequence[Settings]) -> list[Settings]:
+    """Each once, as it was written first."""
+    return [settings for index, settings in enumerate(wanted) if settings not in wanted[:index]]
+
+
+def _recommended(
+    report: DeviceReport, rows: Sequence[WhatIf], current: Settings, expandable: bool
+) -> Recommendation | None:
+    is_cut = report.outcome is not None and report.outcome.ends_at_failure
+    return recommend(rows, current.text or str(current), expandable=expandable, is_cut=is_cut)
 
 
 def _all(case: Case, wanted: Sequence[Settings]) -> list[Tries]:

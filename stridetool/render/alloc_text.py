@@ -52,7 +52,8 @@ def _summary(report: DeviceReport) -> Line:
     if report.outcome is not None:
         done = report.outcome
         parts.append(f"{done.events:,} events, {done.allocations:,} allocations")
-        parts.append(f"{len(done.ooms):,} out of memory" if done.ooms else "never out of memory")
+        as_recorded = "" if report.given_bytes is None else "recorded: "
+        parts.append(as_recorded + (f"{len(done.ooms):,} out of memory" if done.ooms else "never out of memory"))
         if done.retries:
             parts.append("1 retry" if done.retries == 1 else f"{done.retries:,} retries")
     if report.at is not None:
@@ -95,7 +96,7 @@ def _glance(report: DeviceReport) -> Iterator[Block]:
         rows.append(("peak reserved", peak.peak_reserved_bytes, ""))
     rows.append(("floor", report.floor_bytes, _floor_note(report)))
     if report.packing_bytes is not None:
-        rows.append(("packing", report.packing_bytes, "the best placement found in one arena"))
+        rows.append(("packing", report.packing_bytes, "one placement in one arena, found in short time"))
     yield Heading("memory")
     share = max(n.reserved_bytes, 1)
     columns = (Column(""), Column("bytes", "right"), Column("of reserved", "right"), Column(""))

@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from stridetool.render.blocks import Block, Line, Span, line
-from stridetool.report.alloc import Certificate, DeviceReport
+from stridetool.report.alloc import Certificate, DeviceReport, Recommendation, WhatIf
 from stridetool.units import format_bytes
 
 _VARIABLE = "PYTORCH_CUDA_ALLOC_CONF"
+_SPARE = 0.02  # of the device; with less, a little more elsewhere makes it fail
 
 
 def verdict_blocks(report: DeviceReport) -> Iterator[Block]:
@@ -19,12 +20,13 @@ def verdict_blocks(report: DeviceReport) -> Iterator[Block]:
     proof = report.certificate
     if report.what_if:
         yield from advice(report)
-        if proof is not None:
-            yield line(("Ran out of memory: ", "bad"), _numbers(proof))
     elif proof is not None:
-        yield line(_chance(proof), _numbers(proof))
+        yield line(_chance(proof), _numbers(report, proof))
+    if proof is not None:
+        yield from _failure(report, proof)
     if report.next_step is not None:
-        yield line(("To find one: ", "name"), report.next_step)
+        to = "To find a setting that helps: " if report.recommended is None else "To see how far it comes with it: "
+        yield line((to, "name"), report.next_step)
 
 
 def _chance(proof: Certificate) -> Span:
@@ -34,27 +36,84 @@ def _chance(proof: Certificate) -> Span:
     return ("A setting could help: " if proof.had_bytes is None else "More memory could help: ", "good")
 
 
+def _failure(report: DeviceReport, proof: Certificate) -> Iterator[Line]:
+    """What failed, and how to see memory as it was then."""
+    if report.what_if and proof.at is None:
+        yield line(("At the peak: ", "bad"), _numbers(report, proof))
+    elif report.what_if and report.given_bytes is not None:
+        yield line(("As recorded, it ran out of memory: ", "bad"), _asked(report, proof))
+    elif report.what_if:
+        yield line(("Ran out of memory: ", "bad"), _numbers(report, proof))
+    if proof.at is not None and report.at is None and not _is_cut(report):
+        yield line(("  It went on: ", "warn"), f"the tables show the end; --at {proof.at} shows memory as it was then")
+
+
+def _is_cut(report: DeviceReport) -> bool:
+    return report.outcome is not None and report.outcome.ends_at_failure
+
+
 def advice(report: DeviceReport) -> Iterator[Line]:
-    """What the tries say in one line, and a second one to paste where a setting is to be recommended."""
+    """What the tries say in one line, what that does not say, and settings to paste where these are recommended."""
     if not report.has_history:
         yield line(("Settings cannot be judged: ", "warn"), "without a history, a try only places what is live")
         return
-    yield _advice(report)
-    if report.recommended is not None:
-        yield line((f"  export {_VARIABLE}={report.recommended.settings}", "name"))
-
-
-def _advice(report: DeviceReport) -> Line:
-    proof, better = report.certificate, report.recommended
-    as_it_is = next((row for row in report.what_if if row.settings == report.settings and row.start != "warm"), None)
-    fails = as_it_is is not None and not as_it_is.fits
-    if proof is not None and not fails:
-        more = "" if better is None else f"; with another setting {better.why}"
-        return line(("Nothing fails in the replay as it is: ", "good"), _why_not(proof) + more)
+    now = _as_it_is(report)
+    if report.given_bytes is not None and now is not None:
+        yield _given(report, now, report.given_bytes)
+    if report.given_bytes is None or _count(report) > 1 or _is_hopeless(report):
+        yield _advice(report, now)
+    better = report.recommended
+    yield from _caveats(report, now if better is None else _row(report, better.settings))
     if better is not None:
-        return line(("A setting helps: " if fails else "A setting saves memory: ", "good"), better.why)
+        yield export_line(better)
+
+
+def export_line(better: Recommendation) -> Line:
+    """The line to paste."""
+    return line((f"  export {_VARIABLE}={better.settings}", "name"))
+
+
+def _row(report: DeviceReport, settings: str) -> WhatIf | None:
+    return next((row for row in report.what_if if row.settings == settings and row.start != "warm"), None)
+
+
+def _as_it_is(report: DeviceReport) -> WhatIf | None:
+    return _row(report, report.settings)
+
+
+def _is_hopeless(report: DeviceReport) -> bool:
+    return report.certificate is not None and report.certificate.no_setting_helps
+
+
+def _given(report: DeviceReport, now: WhatIf, given_bytes: int) -> Line:
+    """What a recording comes to with the memory that it is judged under."""
+    given = f"With {format_bytes(given_bytes)} "
+    if now.fits:
+        warm = next((row.ooms for row in report.what_if if row.settings == now.settings and row.start == "warm"), 0)
+        but = f"; from the recorded start, {warm:,} fail" if warm else ""
+        most = f"at most {format_bytes(now.peak_reserved_bytes)} reserved"
+        afresh = ", where what was live at the beginning is placed afresh" if now.start == "cold" else ""
+        none = "nothing of what is known fails" if _is_cut(report) else "nothing fails"
+        return line((f"{given}{none}: ", "warn" if warm else "good"), most + afresh + but)
+    failures = "1 request fails" if now.ooms == 1 else f"{now.ooms:,} requests fail"
+    return line(
+        (f"{given}{failures}: ", "bad"), f"{format_bytes(report.floor_bytes)} are asked for at once at the peak"
+    )
+
+
+def _advice(report: DeviceReport, now: WhatIf | None) -> Line:
+    better, fails = report.recommended, now is not None and not now.fits
+    instead = f", instead of {report.settings}" if report.settings else ""
+    if report.certificate is not None and not fails and report.given_bytes is None:
+        more = "" if better is None else f"; with another setting{instead} {better.why}"
+        known = "from a fresh start the same requests find their place"
+        return line(("Nothing fails in the replay as it is: ", "good"), known + more)
+    if better is not None:
+        return line(("A setting helps: " if fails else "A setting saves memory: ", "good"), better.why + instead)
     if fails:
         return _none(report)
+    if _count(report) == 1:
+        return line(("Nothing fails with the settings as they are: ", "good"), "no others were tried")
     reason = f"of {_count(report)} tried, none that can be advised reserves much less"
     return line(("Keep the settings as they are: ", "good"), reason)
 
@@ -64,10 +123,31 @@ def _none(report: DeviceReport) -> Line:
     fitting = next((row for row in report.what_if if row.fits), None)
     if fitting is not None:
         return line(("Only settings that cannot be advised here help: ", "warn"), fitting.settings)
-    if report.certificate is not None and report.certificate.no_setting_helps:
+    if _is_hopeless(report):
         return line(("No setting helps: ", "bad"), f"more was asked for at once than there is{_enough(report)}")
+    if _count(report) == 1:
+        return line(
+            ("Memory runs out with the settings as they are: ", "bad"), f"no others were tried{_enough(report)}"
+        )
     tried = f"memory runs out with each of the {_count(report)}"
     return line(("No setting tried helps: ", "bad"), f"{tried}{_enough(report)}")
+
+
+def _caveats(report: DeviceReport, chosen: WhatIf | None) -> Iterator[Line]:
+    """Why what fits with `chosen` may fail all the same."""
+    total, ooms = report.device.total_bytes, report.outcome.ooms if report.outcome is not None else ()
+    if chosen is None or not chosen.fits or (report.certificate is None and report.given_bytes is None):
+        return
+    if _is_cut(report):
+        yield line(("  Not known: ", "warn"), f"what would come after event {ooms[-1]:,} is not recorded")
+    if report.leaks:
+        where = "1 place" if len(report.leaks) == 1 else f"{len(report.leaks):,} places"
+        grows = f"memory of {where} grows from step to step: in a longer run it would fail later"
+        yield line(("  Beware: ", "warn"), grows)
+    least = chosen.smallest_capacity_bytes
+    if total is not None and least is not None and total - least < _SPARE * total:
+        spare = f"it fits with {format_bytes(max(total - least, 0))} to spare, of {format_bytes(total)}"
+        yield line(("  Beware: ", "warn"), spare)
 
 
 def _enough(report: DeviceReport) -> str:
@@ -81,19 +161,23 @@ def _enough(report: DeviceReport) -> str:
     return f"; it would fit in {format_bytes(nbytes)} with {settings or 'the defaults'}" if nbytes else ""
 
 
-def _why_not(proof: Certificate) -> str:
-    if proof.had_bytes is None:
-        return "from a fresh start the same requests find their place"
-    usable, had = format_bytes(proof.usable_bytes), format_bytes(proof.had_bytes)
-    return f"{usable} to be had, where the failed run had {had}"
+def _numbers(report: DeviceReport, proof: Certificate) -> str:
+    return f"{_asked(report, proof)}, {format_bytes(proof.usable_bytes)} to be had"
 
 
-def _numbers(proof: Certificate) -> str:
-    at = "" if proof.at is None else f" at event {proof.at:,}"
+def _asked(report: DeviceReport, proof: Certificate) -> str:
+    at = "" if proof.at is None else f" at event {proof.at:,}{_which(report, proof.at)}"
     return (
-        f"{format_bytes(proof.live_bytes)} asked for and live, {format_bytes(proof.request_bytes)} more asked for{at}, "
-        f"{format_bytes(proof.usable_bytes)} to be had"
+        f"{format_bytes(proof.live_bytes)} asked for and live, {format_bytes(proof.request_bytes)} more asked for{at}"
     )
+
+
+def _which(report: DeviceReport, at: int) -> str:
+    """Which one of several failures it is."""
+    ooms = report.outcome.ooms if report.outcome is not None else ()
+    if len(ooms) < 2 or at not in ooms:
+        return ""
+    return f" (the last of {len(ooms):,})" if at == ooms[-1] else f" ({ooms.index(at) + 1:,} of {len(ooms):,})"
 
 
 def _count(report: DeviceReport) -> int:

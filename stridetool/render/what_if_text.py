@@ -19,8 +19,11 @@ _AS_IT_IS = " ← as it is"
 _LEGEND = {
     "fits in": "the smallest capacity under which nothing fails",
     "over floor": "peak reserved beyond the floor",
-    "warm": "the peak when live memory begins where it was; else it is placed afresh",
 }
+_WARM = (
+    "warm: reserved, with the memory that was live when the recording begins where it lay in the job; all other "
+    "numbers are with it placed afresh, closer together, which may be less than the job held"
+)
 
 
 class _Try(NamedTuple):
@@ -131,6 +134,8 @@ def _table(tries: Sequence[_Try], report: DeviceReport, width: int) -> Iterator[
     yield Table((Column("settings"), *(ranked.column for ranked in columns)), rows)
     legend = [f"{c.title}: {_LEGEND[c.title]}" for c in columns if c.title in _LEGEND]
     yield from _small("; ".join(legend), width)
+    if any(one.warm is not None for one in tries):
+        yield from _small(_WARM, width)
 
 
 def _small(text: str, width: int) -> Iterator[Block]:

@@ -89,8 +89,8 @@ class Exactness(msgspec.Struct, frozen=True, kw_only=True):
 
 class Certificate(msgspec.Struct, frozen=True, kw_only=True):
     """Whether any setting could save the run: `live_bytes` (asked for) plus the request against `usable_bytes`, what
-    the device can give. `at` is the event that failed. `had_bytes` is what the device could give to the failed run,
-    where more is to be had now (`--capacity`)."""
+    the device can give. `at` is the event that failed; None: this is the peak of what was asked for, as recorded.
+    `had_bytes` is what the device could give to the failed run, where more is to be had now (`--capacity`)."""
 
     live_bytes: int
     request_bytes: int
@@ -156,7 +156,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 
     `retries`: how often the cache was emptied to find memory for one request (`num_alloc_retries` of torch); of a
     recording, as its entries show. None where these cannot tell it from calls of empty_cache or from settings that
-    give memory back.
+    give memory back. `ends_at_failure`: nothing was asked for behind the last failure; what would have come is unknown.
     """
 
     events: int
@@ -166,6 +166,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     device_calls: int = 0
     peak_allocated_bytes: int = 0
     peak_reserved_bytes: int = 0
+    ends_at_failure: bool = False
 
 
 class Untried(msgspec.Struct, frozen=True):
@@ -178,7 +179,9 @@ class Untried(msgspec.Struct, frozen=True):
 class DeviceReport(msgspec.Struct, frozen=True, kw_only=True, tag_field="of", tag="device"):
     """One device of one process. `floor_bytes` is the peak of live requested bytes, failed requests among them:
     no allocator that serves all of them reserves less. `packing_bytes` is the best placement in one arena that was
-    found in short time. `next_step` is a command that looks for a setting, where requests failed and that is open.
+    found in short time. `next_step` is a command that looks for a setting, where requests fail and that is open, or
+    that runs a script further with the setting that helps. `given_bytes` is the memory that a recording is judged under
+    instead of its own; `certificate` and the rows of `what_if` are about that, all else is as it was recorded.
     `has_history`: it is known what happened, and not only how things stood; else tries of settings say little.
     """
 
@@ -204,6 +207,7 @@ class DeviceReport(msgspec.Struct, frozen=True, kw_only=True, tag_field="of", ta
     at: int | None = None
     next_step: str | None = None
     has_history: bool = False
+    given_bytes: int | None = None
 
 
 class MessageReport(msgspec.Struct, frozen=True, kw_only=True, tag_field="of", tag="message"):

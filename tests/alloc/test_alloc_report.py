@@ -17,7 +17,7 @@ from stridetool.cli.main import app
 from stridetool.cli.progress import announced
 from stridetool.render.alloc_text import alloc_blocks
 from stridetool.render.plain import write_plain
-from stridetool.report.alloc import AllocReport
+from stridetool.report.alloc import AllocReport, Leak
 from stridetool.report.envelope import Envelope
 
 DATA = Path(__file__).parents[1] / "data" / "snapshots"
@@ -238,8 +238,9 @@ def hopeful(tmp_path_factory):
 
 
 def test_the_first_lines_of_a_sweep_are_the_setting_that_helps(swept):
-    _, verdict, export, failure, *_ = text_of(swept, 100).splitlines()
-    assert verdict.startswith("A setting helps: nothing fails")
+    _, verdict, unknown, export, failure, *_ = text_of(swept, 100).splitlines()
+    assert verdict.startswith("A setting helps: nothing of what is known fails")
+    assert unknown == "  Not known: what would come after event 5 is not recorded"
     assert export == f"  export PYTORCH_CUDA_ALLOC_CONF={swept['report']['recommended']['settings']}"
     assert failure.startswith("Ran out of memory: 20.0 MiB asked for and live, 300 MiB more")
 
@@ -275,11 +276,12 @@ def test_the_next_step_is_a_command_that_runs(hopeful, tmp_path):
 
 def test_more_memory_than_the_failed_run_had_is_no_failure():
     path = DATA / "small_fragoom.pickle"
-    line = run(path, "--capacity", "2GiB", "--what-if", "expandable_segments:True").stdout.splitlines()[1]
-    assert line.startswith("Nothing fails in the replay as it is: 2.00 GiB to be had, where the failed run had 400 MiB")
+    first, second, *_ = run(path, "--capacity", "2GiB", "--what-if", "expandable_segments:True").stdout.splitlines()[1:]
+    assert first == "With 2.00 GiB nothing of what is known fails: at most 600 MiB reserved"
+    assert second.startswith("A setting saves memory: at most 320 MiB reserved")
     lines = run(path, "--capacity", "500MiB").stdout.splitlines()
-    assert lines[1].startswith("More memory could help: ")
-    assert lines[2].endswith("--sweep --capacity 500MiB")
+    assert lines[1].startswith("With 500 MiB 1 request fails: ")
+    assert lines[3].endswith("--sweep --capacity 500MiB")
 
 
 @pytest.mark.parametrize("width", [80, 100, 120, 200])
@@ -405,9 +407,9 @@ def test_what_was_hopeless_is_judged_anew_with_other_memory():
 @pytest.mark.parametrize(
     ("capacity", "is_hopeless", "verdict"),
     [
-        ("100MiB", True, "No setting helps"),
-        ("400MiB", False, "A setting could help"),
-        ("1GiB", False, "More memory could help"),
+        ("100MiB", True, ["With 100 MiB 2 requests fail", "No setting helps"]),
+        ("400MiB", False, ["With 400 MiB 1 request fails", "As recorded, it ran out of memory"]),
+        ("1GiB", False, ["With 1.00 GiB nothing of what is known fails", "  Not known"]),
     ],
 )
 def test_json_and_text_judge_alike(capacity, is_hopeless, verdict):
@@ -415,4 +417,99 @@ def test_json_and_text_judge_alike(capacity, is_hopeless, verdict):
     document = report(DATA / "small_fragoom.pickle", "--capacity", capacity)
     assert document["report"]["certificate"]["no_setting_helps"] is is_hopeless
     assert ("no-setting-helps" in {finding["code"] for finding in document["findings"]}) is is_hopeless
-    assert text_of(document, 100).splitlines()[1].startswith(verdict)
+    lines = text_of(document, 100).splitlines()
+    assert [line.split(":")[0] for line in lines[1:3]] == verdict
+
+
+@pytest.mark.parametrize("options", [("--capacity", "120MiB"), ("--fraction", "0.25", "--capacity", "480MiB")])
+def test_a_recording_is_judged_under_the_memory_that_is_given(options):
+    """The recorded run reserved 210 MiB and had 193 live at its peak; nothing failed."""
+    document = report(DATA / "gpt_expandable.pickle.gz", *options)
+    found = document["report"]
+    (row,) = found["what_if"]
+    assert (found["given_bytes"], found["outcome"]["ooms"]) == (120 << 20, [])
+    assert row["ooms"] > 0
+    assert row["peak_reserved_bytes"] <= 120 << 20
+    proof = found["certificate"]
+    assert proof["live_bytes"] + proof["request_bytes"] == found["floor_bytes"]
+    assert (proof["at"], proof["no_setting_helps"], found["next_step"]) == (None, True, None)
+    summary, verdict, hopeless, *_ = text_of(document, 100).splitlines()
+    assert "recorded: never out of memory" in summary
+    assert verdict.startswith(f"With 120 MiB {row['ooms']:,} requests fail: ")
+    assert hopeless.startswith("No setting helps: ")
+
+
+def test_enough_memory_is_said_to_be_enough():
+    document = report(DATA / "gpt_expandable.pickle.gz", "--capacity", "1GiB")
+    assert [row["fits"] for row in document["report"]["what_if"]] == [True]
+    assert document["report"]["certificate"] is None
+    assert text_of(document, 100).splitlines()[1] == "With 1.00 GiB nothing fails: at most 210 MiB reserved"
+
+
+def test_a_share_of_unknown_memory_is_told_to_limit_nothing():
+    document = report(DATA / "gpt_expandable.pickle.gz", "--fraction", "0.5")
+    assert document["report"]["given_bytes"] is None
+    assert "unknown-capacity" in {finding["code"] for finding in document["findings"]}
+
+
+def test_a_job_that_went_on_names_its_failure_and_how_to_look_at_it():
+    document = report(DATA / "trace_mixed_3.pickle.gz")
+    ooms = document["report"]["outcome"]["ooms"]
+    assert not document["report"]["outcome"]["ends_at_failure"]
+    lines = text_of(document, 100).splitlines()
+    assert f"at event {ooms[-1]:,} (the last of {len(ooms)})" in lines[1]
+    assert f"--at {ooms[-1]} shows memory as it was then" in lines[2]
+
+
+def test_a_script_that_a_setting_helps_is_to_be_run_again_with_it(tmp_path):
+    path = tmp_path / "grows.py"
+    path.write_text(
+        "import stridetool as st\nkept = []\nfor step in range(1, 41):\n"
+        "    x = st.empty(step << 22, dtype=st.uint8, device='cuda')\n    del x\n"
+    )
+    found = report(path, "--capacity", "300MiB", "--settings", "throw_on_cudamalloc_oom:True", "--sweep")["report"]
+    assert found["outcome"]["ends_at_failure"]
+    command, *arguments = shlex.split(found["next_step"])[1:]
+    assert (command, "--sweep" in arguments) == ("alloc-report", False)
+    again = report(*arguments)["report"]
+    assert again["settings"] == found["recommended"]["settings"]
+    assert again["outcome"]["ooms"] == []
+    assert again["outcome"]["allocations"] > found["outcome"]["allocations"]
+
+
+def test_a_recording_that_begins_in_the_middle_says_what_can_be_trusted():
+    for name, is_partial in (("gpt_ring_500.pickle.gz", True), ("gpt_expandable.pickle.gz", False)):
+        findings = report(DATA / name)["findings"]
+        assert ("partial-recording" in {finding["code"] for finding in findings}) is is_partial
+
+
+def test_settings_that_the_job_has_already_are_tried_once(hopeful):
+    document = report(hopeful, "--capacity", "400MiB", "--what-if", "", "--what-if", "expandable_segments:False")
+    assert len(document["report"]["what_if"]) == 1
+    assert text_of(document, 100).splitlines()[1].startswith("Memory runs out with the settings as they are: ")
+
+
+def test_a_recommendation_says_instead_of_what_and_when_it_is_tight():
+    path = DATA / "small_fragoom.pickle"
+    options = ("--settings", "max_split_size_mb:1024", "--what-if", "expandable_segments:True")
+    lines = run(path, *options).stdout.splitlines()
+    assert lines[1].startswith("A setting helps: ")
+    assert lines[1].endswith(", instead of max_split_size_mb:1024")
+    assert not any("to spare" in line for line in lines)
+    tight = run(path, *options, "--capacity", "322MiB").stdout
+    assert "  Beware: it fits with 2.00 MiB to spare, of 322 MiB" in tight.splitlines()
+
+
+def test_what_grows_is_told_beside_what_fits():
+    document = report(DATA / "small_fragoom.pickle", "--what-if", "expandable_segments:True")
+    known = msgspec.convert(document, Envelope[AllocReport])
+    leak = Leak(site="train.py:7 step", grown_bytes=5, at_steps=(1, 2, 6))
+    grown = msgspec.structs.replace(known, report=msgspec.structs.replace(known.report, leaks=(leak,)))
+    text = "".join(write_plain(alloc_blocks(grown, 100)))
+    assert "memory of 1 place grows from step to step: in a longer run it would fail later" in text
+
+
+def test_a_unit_that_became_a_target_is_no_gpu_of_two_bytes():
+    path = DATA / "small_fragoom.pickle"
+    assert "did you mean 2GiB?" in run(path, "--capacity", "2", "GiB", code=2).stderr
+    assert report(path, "--capacity", "400")["report"]["given_bytes"] == 400
