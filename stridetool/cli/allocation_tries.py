@@ -22,7 +22,7 @@ def tried_part(part: Part, request: Request, quiet: bool) -> Part:
     report, case = part.report, part.case
     if case is None or not isinstance(report, DeviceReport):
         return part
-    if report.given_bytes is not None and report.has_history:
+    if report.given_bytes is not None:
         report = _judged(report, case, report.given_bytes)
     if request.what_if or request.sweep or (report.given_bytes is not None and report.has_history):
         report = _tried(report, case, request, part.expandable, quiet)

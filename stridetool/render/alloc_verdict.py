@@ -139,7 +139,10 @@ def _caveats(report: DeviceReport, chosen: WhatIf | None) -> Iterator[Line]:
     if chosen is None or not chosen.fits or (report.certificate is None and report.given_bytes is None):
         return
     if _is_cut(report):
-        yield line(("  Not known: ", "warn"), f"what would come after event {ooms[-1]:,} is not recorded")
+        after = f"comes after event {ooms[-1]:,} is left out here"
+        if report.at is None:
+            after = f"would come after event {ooms[-1]:,} is not recorded"
+        yield line(("  Not known: ", "warn"), f"what {after}")
     if report.leaks:
         where = "1 place" if len(report.leaks) == 1 else f"{len(report.leaks):,} places"
         grows = f"memory of {where} grows from step to step: in a longer run it would fail later"
@@ -158,7 +161,8 @@ def _enough(report: DeviceReport) -> str:
         if row.smallest_capacity_bytes is not None
     )
     nbytes, _, settings = min(found, default=(0, 0, ""))
-    return f"; it would fit in {format_bytes(nbytes)} with {settings or 'the defaults'}" if nbytes else ""
+    subject = "what is known" if _is_cut(report) else "it"
+    return f"; {subject} would fit in {format_bytes(nbytes)} with {settings or 'the defaults'}" if nbytes else ""
 
 
 def _numbers(report: DeviceReport, proof: Certificate) -> str:
