@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterable, Iterator, Sequence
 
 from stridetool.core.memory.recorded import DEFAULT_POOL, INACTIVE, HeldSegment, Recording
@@ -106,6 +107,13 @@ def _pinned(segments: Sequence[HeldSegment]) -> Iterator[Finding]:
             "of two and blocks never split"
         )
         yield Finding("pinned-host-memory", "info", message, None, "pinned_max_round_threshold_mb limits the rounding")
+
+
+def unknown_field_finding(name: str, line: int, known: Sequence[str]) -> Finding:
+    """A field of a trace that no event has: perhaps a slip of the pen for one of `known`."""
+    close = difflib.get_close_matches(name, known, n=1)
+    hint = f"did you mean {close[0]}?" if close else f"fields are {', '.join(known)}"
+    return Finding("unknown-field", "warning", f'no event has a field "{name}": it is ignored', f"line {line:,}", hint)
 
 
 def repaired_finding(ooms: int, repaired: int) -> Finding | None:

@@ -6,14 +6,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from stridetool.cli.options import (
-    ColorOption,
-    ForceFlag,
-    FormatOption,
-    JsonFlag,
-    OutputPath,
-    TopOption,
-)
+from stridetool.cli.options import ColorOption, ForceFlag, Format, JsonFlag, OutputPath, TopOption, format_option
 
 
 def alloc_report(
@@ -21,7 +14,9 @@ def alloc_report(
         list[str] | None,
         typer.Argument(
             metavar="TARGET…",
-            help="Memory snapshots of torch, an allocation trace, a layout script, or - for stdin.",
+            help="Memory snapshots of torch, an allocation trace, a log of RMM, a layout script, or - for stdin. "
+            'A trace is JSON lines: {"op": "alloc", "id": 1, "size": 4096, "stream": 0}, {"op": "free", "id": 1}, and '
+            "the other events that README lists.",
             show_default=False,
         ),
     ] = None,
@@ -61,7 +56,7 @@ def alloc_report(
     alias_torch: Annotated[bool, typer.Option("--alias-torch", help="Let `import torch` mean stridetool.")] = False,
     top: TopOption = None,
     json: JsonFlag = False,
-    format: FormatOption = None,
+    format: Annotated[Format | None, format_option("text", "json", "svg", "html", "perfetto")] = None,
     output: OutputPath = None,
     force: ForceFlag = False,
     color: ColorOption = "auto",

@@ -24,12 +24,17 @@ def document_of(
     several = len(parts) + len(refused) > 1
     report = _together([part.report for part in parts]) if several else parts[0].report
     findings = list(_of_settings(request, conditions))
-    findings += [Finding("not-reported", "error", error.message, name, error.hint) for name, error in refused]
+    findings += [_not_reported(name, error) for name, error in refused]
     for part in parts:
         findings += _of_part(part, several)
     if isinstance(report, DevicesReport):
         findings += _of_outliers(report)
     return envelope("alloc-report", report, tuple(findings))
+
+
+def _not_reported(name: str, error: InputError | ProgramError) -> Finding:
+    """The error, whose text names the target too, as a finding on it."""
+    return Finding("not-reported", "error", error.message.replace(f" {name}: ", ": ", 1), name, error.hint)
 
 
 def _together(reports: Sequence[DeviceReport | MessageReport]) -> DevicesReport:

@@ -7,7 +7,12 @@ from dataclasses import dataclass, replace
 
 from msgspec.structs import replace as replace_struct
 
-from stridetool.analysis.alloc_findings import partial_finding, recording_findings, unknown_share_finding
+from stridetool.analysis.alloc_findings import (
+    partial_finding,
+    recording_findings,
+    unknown_field_finding,
+    unknown_share_finding,
+)
 from stridetool.analysis.conditions import Conditions
 from stridetool.analysis.what_if import Case
 from stridetool.cli.allocation_request import Request
@@ -18,6 +23,7 @@ from stridetool.errors import InputError, ProgramError, UsageError
 from stridetool.report.alloc import DeviceReport, EventLine, MessageReport
 from stridetool.report.envelope import Finding
 from stridetool.report.inspect import Source
+from stridetool.sources.alloc_trace import FIELDS
 from stridetool.sources.allocations import Trace
 
 Emit = Callable[[EventLine], None]
@@ -70,7 +76,8 @@ def _trace_parts(
     from stridetool.analysis.trace_report import trace_report
 
     done = trace_report(source, trace.events, conditions, at=request.at, top=request.rows, emit=emit)
-    yield Part(done.report, Case(done.program, conditions))
+    findings = tuple(unknown_field_finding(field.name, field.line, FIELDS) for field in trace.unknown)
+    yield Part(done.report, Case(done.program, conditions), findings)
 
 
 def _recording_parts(

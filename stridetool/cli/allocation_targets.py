@@ -58,7 +58,7 @@ def _open(text: str, stack: ExitStack) -> AllocationTarget:
     target = open_target(text, stack)
     if _is_script(target):
         return AllocationTarget(Source("script", str(target)), None, target)
-    kind, content = read_allocations(target.path)
+    kind, content = read_allocations(target.path, str(target))
     return AllocationTarget(Source(kind, str(target)), content)
 
 

@@ -7,7 +7,16 @@ from typing import Annotated
 
 import typer
 
-from stridetool.cli.options import ColorOption, ForceFlag, FormatOption, JsonFlag, OutputPath, SortOption, TopOption
+from stridetool.cli.options import (
+    ColorOption,
+    ForceFlag,
+    Format,
+    JsonFlag,
+    OutputPath,
+    SortOption,
+    TopOption,
+    format_option,
+)
 
 
 class Where(StrEnum):
@@ -66,7 +75,7 @@ def bench(
     sort: SortOption = None,
     top: TopOption = None,
     json: JsonFlag = False,
-    format: FormatOption = None,
+    format: Annotated[Format | None, format_option("text", "json", "ndjson", "csv", "markdown", "svg", "html")] = None,
     output: OutputPath = None,
     force: ForceFlag = False,
     color: ColorOption = "auto",

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from stridetool.cli.options import ColorOption, ForceFlag, FormatOption, JsonFlag, OutputPath
+from stridetool.cli.options import ColorOption, ForceFlag, Format, JsonFlag, OutputPath, format_option
 
 
 def compare(
@@ -19,7 +19,7 @@ def compare(
     ],
     threshold: Annotated[str, typer.Option("--threshold", help="Exit 1 when worse by more than this.")] = "5%",
     json: JsonFlag = False,
-    format: FormatOption = None,
+    format: Annotated[Format | None, format_option("text", "json", "svg", "html")] = None,
     output: OutputPath = None,
     force: ForceFlag = False,
     color: ColorOption = "auto",

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from stridetool.cli.options import ColorOption, ForceFlag, FormatOption, JsonFlag, OutputPath
+from typing import Annotated
+
+from stridetool.cli.options import ColorOption, ForceFlag, Format, JsonFlag, OutputPath, format_option
 
 
 def devices(
     json: JsonFlag = False,
-    format: FormatOption = None,
+    format: Annotated[Format | None, format_option("text", "json", "html")] = None,
     output: OutputPath = None,
     force: ForceFlag = False,
     color: ColorOption = "auto",

@@ -10,11 +10,12 @@ import typer
 from stridetool.cli.options import (
     ColorOption,
     ForceFlag,
-    FormatOption,
+    Format,
     JsonFlag,
     OutputPath,
     SortOption,
     TopOption,
+    format_option,
 )
 
 
@@ -61,7 +62,7 @@ def inspect(
     sort: SortOption = None,
     top: TopOption = None,
     json: JsonFlag = False,
-    format: FormatOption = None,
+    format: Annotated[Format | None, format_option("text", "json", "ndjson", "svg", "html")] = None,
     output: OutputPath = None,
     force: ForceFlag = False,
     color: ColorOption = "auto",

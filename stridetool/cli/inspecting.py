@@ -114,8 +114,9 @@ def _tensor_files(target: Target) -> Iterator[TensorFile]:
     """The tensor files of one target; what came through a pipe goes by that name."""
     from stridetool.sources import open_tensor_files
 
-    for file in open_tensor_files(str(target.path), _progress()):
-        yield file if target.name is None else msgspec.structs.replace(file, path=target.name)
+    with target.named():
+        for file in open_tensor_files(str(target.path), _progress()):
+            yield file if target.name is None else msgspec.structs.replace(file, path=target.name)
 
 
 def _progress() -> Callable[[int, int, str], None]:

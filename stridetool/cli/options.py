@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -14,7 +14,13 @@ ColorMode = Literal["auto", "always", "never"]
 Format = Literal["text", "json", "ndjson", "csv", "markdown", "perfetto", "svg", "html"]
 
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON (the same as --format json).")]
-FormatOption = Annotated[Format | None, typer.Option("--format", help="Output format.", show_default=False)]
+
+
+def format_option(*formats: Format) -> Any:
+    """The option --format of a command that writes `formats`."""
+    return typer.Option("--format", metavar="|".join(formats), help="Output format.", show_default=False)
+
+
 OutputPath = Annotated[
     Path | None,
     typer.Option("-o", "--output", help="Write to a file; the suffix names the format.", show_default=False),

@@ -55,7 +55,7 @@ class Output:
         if json and format not in (None, "json"):
             raise UsageError(f"cannot print both JSON and {format}")
         if path is not None and str(path) != PIPE:
-            chosen = chosen or _format_of(path)
+            chosen = chosen or _format_of(path, formats)
             _check_destination(path, force)
         else:
             path = None
@@ -169,13 +169,13 @@ def _umask() -> int:
     return mask
 
 
-def _format_of(path: Path) -> str:
+def _format_of(path: Path, formats: tuple[str, ...]) -> str:
     try:
         return _SUFFIXES[path.suffix.lower()]
     except KeyError:
+        suffixes = " ".join(suffix for suffix, format in _SUFFIXES.items() if format in formats)
         raise UsageError(
-            f"cannot tell the format of {path} from its suffix",
-            hint=f"use --format, or one of {' '.join(_SUFFIXES)}",
+            f"cannot tell the format of {path} from its suffix", hint=f"use --format, or one of {suffixes}"
         ) from None
 
 

@@ -7,7 +7,8 @@ import os
 import shutil
 import sys
 import tempfile
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -26,6 +27,14 @@ class Target:
 
     def __str__(self) -> str:
         return self.name or str(self.path)
+
+    @contextmanager
+    def named(self) -> Iterator[None]:
+        """Errors on the file behind the name as errors on the name."""
+        try:
+            yield
+        except InputError as error:
+            raise type(error)(error.message.replace(str(self.path), str(self)), hint=error.hint) from error
 
 
 def open_target(text: str, stack: ExitStack) -> Target:
@@ -48,6 +57,8 @@ def open_target(text: str, stack: ExitStack) -> Target:
         file.flush()
     except OSError as error:
         raise InputError(f"cannot read standard input: {error.strerror}") from error
+    if not file.tell():
+        raise InputError("cannot read standard input: nothing came", hint="- is what comes through the pipe")
     path = Path(file.name)
     return Target(path, STDIN, not _is_tensor_file(path))
 

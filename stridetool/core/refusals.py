@@ -20,6 +20,13 @@ scatter_ scatter_add scatter_add_ searchsorted sigmoid sign sin sinh softmax sol
 svd take take_along_dim tan tanh tensordot tile topk to_sparse trace tril triu trunc uniform_ unique var vdot where
 """
 _REFUSED = frozenset(_ARITHMETIC.split())
+_PARTS = frozenset(
+    ("nn", "optim", "utils", "distributed", "jit", "compile", "autograd", "fft", "linalg", "profiler", "amp")
+)
+MORE_THAN_LAYOUT = (
+    "only torch's tensors and their memory are simulated: what needs more runs with torch installed, without "
+    "--alias-torch"
+)
 
 
 def missing_attribute(owner: str, name: str, known: Iterable[str]) -> Exception:
@@ -29,6 +36,8 @@ def missing_attribute(owner: str, name: str, known: Iterable[str]) -> Exception:
             f"{owner}.{name} is not supported: this library is about memory layout, not about arithmetic",
             hint="compute in NumPy (x.numpy(), from_numpy) or run the script with torch itself",
         )
+    if owner == "stridetool" and name in _PARTS:
+        return UnsupportedAttributeError(f"torch.{name} is not supported here", hint=MORE_THAN_LAYOUT)
     close = difflib.get_close_matches(name, known, n=1)
     meant = f". Did you mean: '{close[0]}'?" if close else ""
     what = f"module '{owner}'" if owner == "stridetool" else f"'{owner}' object"

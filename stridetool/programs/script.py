@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
+from stridetool.core.refusals import MORE_THAN_LAYOUT
 from stridetool.errors import InputError, ProgramError, StrideToolError
 from stridetool.programs.interpreter import guarded, run_code
 from stridetool.programs.streams import flush, stdout_to_stderr, streams_of_the_program
@@ -151,15 +152,15 @@ def _failure(error: BaseException, trace: types.TracebackType | None, filename: 
         ours = cast(StrideToolError, error)
         torch_class = next((c.__name__ for c in kind.__mro__ if c.__module__ == "builtins"), "Error")
         return Failure(torch_class, ours.message, ours.hint, where)
-    hint = _torch_hint(getattr(error, "name", None)) if issubclass(kind, ModuleNotFoundError) else None
+    hint = _torch_hint(getattr(error, "name", None)) if issubclass(kind, ImportError) else None
     return Failure(type.__dict__["__name__"].__get__(kind), _said(error), hint, where)
 
 
 def _torch_hint(missing: str | None) -> str | None:
     if missing == "torch":
         return "--alias-torch runs a script about layout without torch"
-    if missing is not None and missing.startswith("torch."):
-        return "--alias-torch has torch's names for layout alone: run this with torch installed and without it"
+    if missing is not None and missing.startswith(("torch.", "stridetool")):  # the latter: from torch import nn
+        return MORE_THAN_LAYOUT
     return None
 
 

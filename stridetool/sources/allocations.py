@@ -11,6 +11,7 @@ from stridetool.core.memory.events import Event
 from stridetool.core.memory.oom_message import OomMessage
 from stridetool.core.memory.recorded import Recording
 from stridetool.errors import InputError
+from stridetool.sources.alloc_trace import UnknownField, read_trace
 from stridetool.sources.file_bytes import read_whole
 from stridetool.sources.oom_message import MARK, MAX_TEXT, parse_message
 
@@ -21,28 +22,36 @@ MAX_BYTES = 16 << 30
 
 
 class Trace(NamedTuple):
-    """Events of a trace. `kind` is `trace` or `rmm`."""
+    """Events of a trace. `kind` is `trace` or `rmm`; `unknown` are the fields that no event of a trace has."""
 
     kind: str
     events: Sequence[Event]
+    unknown: tuple[UnknownField, ...] = ()
 
 
 Allocations = Recording | Trace | OomMessage
 
 
-def read_allocations(path: Path) -> tuple[str, Allocations]:
-    """(kind, content) of a file. Raises InputError for what is none of these, damaged or hostile."""
+def read_allocations(path: Path, name: str | None = None) -> tuple[str, Allocations]:
+    """(kind, content) of a file; errors call it `name` where that is not its path.
+
+    Raises InputError for what is none of these, damaged or hostile.
+    """
+    name = name or str(path)
     try:
         with path.open("rb") as file:
             data = read_whole(file, MAX_BYTES)
+    except IsADirectoryError as error:
+        hint = f"give the files in it: {name.rstrip('/')}/*"
+        raise InputError(f"cannot read {name}: it is a folder", hint=hint) from error
     except OSError as error:
-        raise InputError(f"cannot read {path}: {error.strerror}") from error
+        raise InputError(f"cannot read {name}: {error.strerror}") from error
     if data is None:
-        raise InputError(f"cannot read {path}: it is larger than {MAX_BYTES >> 30} GiB")
+        raise InputError(f"cannot read {name}: it is larger than {MAX_BYTES >> 30} GiB")
     try:
         return _read(_unpacked(data))
     except InputError as error:
-        raise InputError(f"cannot read {path}: {error.message}", hint=error.hint) from error
+        raise InputError(f"cannot read {name}: {error.message}", hint=error.hint) from error
 
 
 def is_allocations(head: bytes) -> bool:
@@ -89,17 +98,13 @@ def _read(data: bytes) -> tuple[str, Allocations]:
 
         return "rmm", Trace("rmm", read_rmm(data))
     if head.startswith(b"{") and b'"op"' in head.split(b"\n", 1)[0]:
-        from stridetool.sources.alloc_trace import read_trace
-
-        return "trace", Trace("trace", read_trace(data))
+        return "trace", Trace("trace", *read_trace(data))
     if head.startswith((b"{", b"[")) and (b'"segments"' in data or b'"blocks"' in data):
         from stridetool.sources.torch_snapshot import read_json
 
         return "snapshot JSON", read_json(data)
     if head.startswith(b"{"):
-        from stridetool.sources.alloc_trace import read_trace
-
-        return "trace", Trace("trace", read_trace(data))
+        return "trace", Trace("trace", *read_trace(data))
     text = data[-MAX_TEXT:].decode("utf-8", "replace")
     if MARK in text.lower():
         return "message", parse_message(text)

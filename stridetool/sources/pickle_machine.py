@@ -69,7 +69,7 @@ class Machine:
                 handler(self, data[first:position] if width else b"")
         except IndexError as error:
             if position >= size:
-                raise IncompleteError("the pickle ends before its STOP") from error
+                raise IncompleteError("it is cut off: the pickle ends before its STOP") from error
             raise InputError(f"the pickle is broken at byte {position - start:,}: the stack lacks a value") from error
         except KeyError as error:
             raise InputError(f"byte 0x{data[position]:02x} at {position - start:,} is no opcode of a pickle") from error

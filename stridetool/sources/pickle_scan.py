@@ -111,7 +111,7 @@ def scan(data: bytes | bytearray | memoryview, start: int = 0, *, allow: frozens
     while True:
         position = run_end(pattern, data, position)
         if position >= len(data):
-            raise IncompleteError("the pickle ends before its STOP")
+            raise IncompleteError("it is cut off: the pickle ends before its STOP")
         opcode = _allowed(data[position], position, allow)
         if opcode.name == "STOP":
             return ScanResult(position + 1, tuple(found), stack_globals)
@@ -129,7 +129,7 @@ def argument_end(data: bytes | bytearray | memoryview, start: int, opcode: Opcod
     if opcode.argument in ("line", "two lines"):
         return line_end(data, start, 1 if opcode.argument == "line" else 2)
     if end > len(data):
-        raise IncompleteError(f"the pickle ends inside {opcode.name}")
+        raise IncompleteError(f"it is cut off: the pickle ends inside {opcode.name}")
     if opcode.argument == "counted":
         length = _LENGTH[opcode.width].unpack_from(data, start)[0]
         if opcode.name in _INTEGERS and length > INTEGER_BYTES:

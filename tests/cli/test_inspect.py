@@ -293,9 +293,12 @@ def test_a_cached_function_is_named_as_the_holder(tmp_path):
     assert [[holder.startswith("mask[") for holder in holders] for holders in held] == [[True], [True]]
 
 
-def test_a_part_of_torch_that_is_no_layout_hints_at_torch_itself(tmp_path):
-    path = script(tmp_path, "import torch.nn.functional as F\n")
-    command = [sys.executable, "-m", "stridetool", "inspect", path, "--alias-torch"]  # a process without torch
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+@pytest.mark.parametrize(
+    "text", ["import torch.nn.functional as F\n", "import torch\nm = torch.nn.Linear(3, 3)\n", "from torch import nn\n"]
+)
+def test_a_part_of_torch_that_is_no_layout_hints_at_torch_itself(tmp_path, text):
+    command = [sys.executable, "-m", "stridetool", "inspect", script(tmp_path, text), "--alias-torch"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)  # a process without torch
     assert done.returncode == 1
-    assert "with torch installed" in done.stderr
+    assert "only torch's tensors and their memory are simulated" in done.stderr
+    assert "with torch installed, without --alias-torch" in done.stderr
