@@ -394,6 +394,8 @@ def test_a_state_without_history_says_that_tries_tell_little():
     assert document["report"]["recommended"] is None
     assert "no-history" in {finding["code"] for finding in document["findings"]}
     assert text_of(document, 100).splitlines()[1].startswith("Settings cannot be judged")
+    too_little = run(DATA / "small_list.pickle.gz", "--capacity", "100MiB").stdout.splitlines()[1]
+    assert too_little.startswith("No setting helps: ")  # more than that is held
 
 
 def test_what_was_hopeless_is_judged_anew_with_other_memory():
