@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from msgspec.structs import replace
+
 from stridetool.analysis.fragmentation import fragmentation, sites
 from stridetool.analysis.held import segment_rows, stats_of
-from stridetool.analysis.leaks import leaks
+from stridetool.analysis.leaks import growth
+from stridetool.analysis.moments import Moment, event_of
 from stridetool.analysis.packing import floor_bytes
 from stridetool.analysis.replay import compile_events
 from stridetool.analysis.timeline import Sampler
@@ -19,19 +22,32 @@ from stridetool.report.inspect import Source
 ALIGNMENT = 64  # bytes, as torch's DefaultCPUAllocator
 
 
-def direct_report(source: Source, events: Sequence[Event], names: Sequence[str], *, top: int = 10) -> DeviceReport:
-    """Every live allocation is a segment of one block; addresses stand for the order of allocation."""
+def direct_report(
+    source: Source, events: Sequence[Event], names: Sequence[str], *, at: Moment | None = None, top: int = 10
+) -> DeviceReport:
+    """Every live allocation is a segment of one block; addresses stand for the order of allocation. Up to the moment
+    `at` if there is that (else `report.at` is None)."""
+    report = _report(source, events, names, top)
+    whole = report.outcome
+    assert whole is not None
+    event = None if at is None else event_of(at, len(events), lambda: whole)
+    return report if event is None else replace(_report(source, events[: event + 1], names, top), at=event)
+
+
+def _report(source: Source, events: Sequence[Event], names: Sequence[str], top: int) -> DeviceReport:
     program = compile_events(events)
     live: dict[object, tuple[int, int]] = {}  # id → (bytes asked for, event)
     sampler = Sampler(len(events))
     held = peak = calls = 0
+    peak_at: int | None = None
     for index, event in enumerate(events):
         if event.op == "alloc" and event.nbytes:
             live[event.id] = event.nbytes, index
             held, calls = held + _aligned(event.nbytes), calls + 1
         elif event.op == "free" and event.id in live:
             held, calls = held - _aligned(live.pop(event.id)[0]), calls + 1
-        peak = max(peak, held)
+        if held > peak:
+            peak, peak_at = held, index
         sampler.add(index, held, held)
     segments, called = [], dict[int, str]()
     address = ALIGNMENT
@@ -41,6 +57,7 @@ def direct_report(source: Source, events: Sequence[Event], names: Sequence[str],
         segments.append(HeldSegment(address, size, 0, False, DEFAULT_POOL, False, (block,)))
         called[address] = names[index] if index < len(names) else ""
         address += size
+    grown = growth(changes_of(program, names), top=top)
     allocations = sum(1 for event in events if event.op == "alloc")
     return DeviceReport(
         source=source,
@@ -57,9 +74,11 @@ def direct_report(source: Source, events: Sequence[Event], names: Sequence[str],
             device_calls=calls,
             peak_allocated_bytes=peak,
             peak_reserved_bytes=peak,
+            peak_at=peak_at,
         ),
         sites=sites(segments, called, top=top),
-        leaks=leaks(changes_of(program, names), (), top=top),
+        leaks=grown.leaks,
+        steps=grown.steps,
         has_history=allocations > 0,
     )
 

@@ -9,7 +9,7 @@ is corrected, and for sizes the replay begins again with what is known now.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from stridetool.analysis.conditions import UNLIMITED
@@ -25,7 +25,8 @@ from stridetool.errors import InputError, OutOfMemoryError
 
 _MAX_PASSES = 6
 
-OnEntry = Callable[[int, CachingAllocator], None]
+# Sees an entry's index, the allocator after it, and what the device gave that the allocator has yet to take.
+OnEntry = Callable[[int, CachingAllocator, Sequence[Given]], None]
 Watch = Callable[[], OnEntry]
 
 
@@ -41,6 +42,7 @@ class Check:
     widened: dict[int, int] = field(default_factory=dict)  # address at the start → size learned
     reordered: int = 0
     lost: int = 0  # entries that the model could not follow
+    total_bytes: int = UNLIMITED  # of the device
     watcher: OnEntry | None = None  # that saw this pass
 
 
@@ -52,11 +54,10 @@ def check(
     start: Start | None = None,
     until: int | None = None,
     watch: Watch | None = None,
-    on_entry: OnEntry | None = None,
 ) -> tuple[Check, Start]:
     """Replay the recorded requests (up to entry `until`) and count the addresses that come out as recorded.
 
-    `watch` makes a watcher for each pass, and that of the pass that counts is kept; `on_entry` sees one pass alone.
+    `watch` makes a watcher for each pass, and that of the pass that counts is kept.
     """
     start = start or rewind(recording)
     sizes = sized(start, settings)
@@ -65,12 +66,25 @@ def check(
     if total != UNLIMITED and (result.lost or result.first_miss is not None):
         other = _learned(recording, settings, policy, start, sizes, until, UNLIMITED, watch)
         if other.predicted > result.predicted:
-            result, total = other, UNLIMITED
-    if on_entry is not None:
-        learned = result.widened
-        result = _Pass(recording, settings, policy, start, {**sizes, **learned}, until, total).run(on_entry)
-        result.widened = learned
+            result = other
     return result, start
+
+
+def again(
+    recording: DeviceRecording,
+    settings: Settings,
+    policy: str,
+    *,
+    start: Start,
+    found: Check,
+    until: int | None = None,
+    on_entry: OnEntry | None = None,
+) -> Check:
+    """One pass more (up to entry `until`), with what `found`, the check of the whole recording, has learned."""
+    sizes = {**sized(start, settings), **found.widened}
+    result = _Pass(recording, settings, policy, start, sizes, until, found.total_bytes).run(on_entry)
+    result.widened = found.widened
+    return result
 
 
 def _learned(
@@ -122,7 +136,8 @@ class _Pass:
         self.misses = 0
         self.released = False  # the device took memory back since the last request
         self.frees_on_request = "free_completed" not in self.history.actions
-        self.result = Check(self.heap, {}, total=self.history.actions[: self.end].count("alloc"))
+        allocations = self.history.actions[: self.end].count("alloc")
+        self.result = Check(self.heap, {}, total=allocations, total_bytes=total)
 
     def run(self, on_entry: OnEntry | None = None) -> Check:
         self._install()
@@ -143,7 +158,7 @@ class _Pass:
             if handler is not None:
                 handler(index, address, size, stream)
             if on_entry is not None:
-                on_entry(index, self.heap)
+                on_entry(index, self.heap, self.driver.expected)
         self._flush()
         self.result.predicted = self.result.total - self.misses
         self.result.watcher = on_entry

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from stridetool.analysis.certificate import Failure, certificate
 from stridetool.analysis.conditions import Conditions
-from stridetool.analysis.exactness import Check, check
+from stridetool.analysis.exactness import Check, again, check
 from stridetool.analysis.fragmentation import fragmentation, free_memory, pins, sites
 from stridetool.analysis.held import held_segments, segment_rows, stats_of
-from stridetool.analysis.leaks import Changes, leaks, step_marks
+from stridetool.analysis.leaks import Changes, annotated_steps, growth
+from stridetool.analysis.moments import Moment, event_of
 from stridetool.analysis.packing import floor_bytes
-from stridetool.analysis.recorded_device import refuse_bombs
+from stridetool.analysis.recorded_device import Given, refuse_bombs
 from stridetool.analysis.replay import Program, compile_events
 from stridetool.analysis.requests import Requests, requests_of
 from stridetool.analysis.retries import recorded_retries
@@ -49,36 +51,42 @@ class _Watcher:
         self.sampler = Sampler(len(self.history))
         self.failures: list[Failure] = []
         self.peak_allocated = self.peak_reserved = 0
+        self.peak_at: int | None = None
         self._emit = emit
+        self._places = Places()
 
-    def __call__(self, index: int, heap: CachingAllocator) -> None:
+    def __call__(self, index: int, heap: CachingAllocator, given: Sequence[Given]) -> None:
         action = self.history.actions[index]
         if action in _FALLS and index < self.sampler.end and self._emit is None:
             return
-        allocated, reserved = heap.allocated_bytes, heap.reserved_bytes
-        self.peak_allocated, self.peak_reserved = max(self.peak_allocated, allocated), max(self.peak_reserved, reserved)
+        allocated, reserved = heap.allocated_bytes, heap.reserved_bytes + sum(each.size for each in given)
+        if allocated > self.peak_allocated:
+            self.peak_allocated, self.peak_at = allocated, index
+        self.peak_reserved = max(self.peak_reserved, reserved)
         self.sampler.add(index, allocated, reserved)
         if action == "oom":
             usable = reserved + self.history.addresses[index]
             self.failures.append(Failure(index, heap.requested_bytes, self.history.sizes[index], usable))
         if self._emit is not None:
-            self._emit(_line(index, action, self.history.addresses[index], heap))
+            self._emit(self._line(index, action, heap, given))
 
-
-def _line(index: int, action: str, address: int, heap: CachingAllocator) -> EventLine:
-    return EventLine(
-        index,
-        action,
-        None,
-        None if action == "oom" else hex(address),
-        action == "oom",
-        heap.reserved_bytes,
-        heap.allocated_bytes,
-        heap.active_bytes,
-        heap.requested_bytes,
-        heap.segment_count,
-        heap.inactive_split_bytes,
-    )
+    def _line(self, index: int, action: str, heap: CachingAllocator, given: Sequence[Given]) -> EventLine:
+        frames = self.history.frames[index]
+        return EventLine(
+            index,
+            action,
+            None,
+            None if action == "oom" else hex(self.history.addresses[index]),
+            action == "oom",
+            heap.reserved_bytes + sum(each.size for each in given),
+            heap.allocated_bytes,
+            heap.active_bytes,
+            heap.requested_bytes,
+            heap.segment_count + sum(each.action == "segment_alloc" for each in given),
+            heap.inactive_split_bytes,
+            self.history.sizes[index],
+            self._places(frames) if len(frames) else None,
+        )
 
 
 @without_collections()
@@ -89,11 +97,12 @@ def recording_reports(
     assumed: Sequence[str],
     *,
     policies: Sequence[str] = ("2.14", "2.11"),
-    at: int | None = None,
+    at: Moment | None = None,
     top: int = 10,
     emit: Emit | None = None,
 ) -> list[Recorded]:
-    """One report per device. Of `policies`, the one that predicts more addresses is taken, the first if equal.
+    """One report per device, up to the moment `at` where its history has that (else `report.at` is None). Of
+    `policies`, the one that predicts more addresses is taken, the first if equal.
 
     Raises InputError for a recording that contradicts itself, or that would take a simulated device too much.
     """
@@ -113,21 +122,23 @@ def _device_report(
     conditions: Conditions,
     assumed: Sequence[str],
     policies: Sequence[str],
-    at: int | None,
+    at: Moment | None,
     top: int,
     emit: Emit | None,
 ) -> Recorded:
-    settings = conditions.settings
-    policy, result = _best(device, settings, policies, start)
-    if at is not None or emit is not None:
-        result, _ = check(device, settings, policy, start=start, until=at, on_entry=_Watcher(device, emit))
-    watcher = result.watcher
-    assert isinstance(watcher, _Watcher)
-    requests = requests_of(device, start)
-    program = compile_events(requests.events)
-    segments = device.segments if at is None else _named(held_segments(result.allocator), device, at)
+    settings, page, is_windows = conditions.settings, conditions.settings.large_segment_size, _is_windows(device)
+    policy, result, watcher = _best(device, settings, policies, start)
     usable = watcher.failures[-1].usable_bytes if watcher.failures else None
-    page = settings.large_segment_size
+    whole = partial(_outcome, device, settings, watcher)
+    event = None if at is None else event_of(at, len(device.history), whole)
+    if event is not None or emit is not None:
+        watcher = _Watcher(device, emit)
+        result = again(device, settings, policy, start=start, found=result, until=event, on_entry=watcher)
+    if event is not None:
+        device = _up_to(event, device, start, held_segments(result.allocator))
+    segments, requests = device.segments, requests_of(device, start)
+    program = compile_events(requests.events)
+    grown = growth(_changes(device, start), annotated_steps(device.history.times_us, recording.steps), top=top)
     report = DeviceReport(
         source=source,
         device=DeviceFacts(f"cuda:{device.device}", conditions.capacity or usable, False),
@@ -143,20 +154,24 @@ def _device_report(
         free_memory=free_memory(segments),
         pins=pins(segments, {}, page=page, top=top),
         sites=sites(segments, {}, top=top),
-        leaks=leaks(_changes(device, start), step_marks(device.history.times_us, recording.steps), top=top),
-        at=at,
+        leaks=grown.leaks,
+        steps=grown.steps,
+        at=event,
         has_history="alloc" in device.history.actions,
     )
-    return Recorded(report, program, _warm(start, result, requests, conditions), usable, _is_windows(device))
+    return Recorded(report, program, _warm(start, result, requests, conditions), usable, is_windows)
 
 
-def _best(device: DeviceRecording, settings: Settings, policies: Sequence[str], start: Start) -> tuple[str, Check]:
+def _best(
+    device: DeviceRecording, settings: Settings, policies: Sequence[str], start: Start
+) -> tuple[str, Check, _Watcher]:
     """The policy that predicts most addresses; none is looked for behind one that predicts all."""
-    best: tuple[str, Check] | None = None
+    best: tuple[str, Check, _Watcher] | None = None
     for policy in policies:
         found, _ = check(device, settings, policy, start=start, watch=lambda: _Watcher(device, None))
+        assert isinstance(found.watcher, _Watcher)
         if best is None or found.predicted > best[1].predicted:
-            best = policy, found
+            best = policy, found, found.watcher
         if found.predicted == found.total:
             break
     assert best is not None
@@ -196,6 +211,7 @@ def _outcome(device: DeviceRecording, settings: Settings, watcher: _Watcher) -> 
         device_calls=sum(actions.count(action) for action in growth),
         peak_allocated_bytes=watcher.peak_allocated,
         peak_reserved_bytes=watcher.peak_reserved,
+        peak_at=watcher.peak_at,
         ends_at_failure=bool(watcher.failures) and "alloc" not in actions[watcher.failures[-1].at :],
     )
 
@@ -212,16 +228,16 @@ def _warm(start: Start, result: Check, requests: Requests, conditions: Condition
     return WarmStart(ranges, live, requests.addresses, requests.preset, page, start.reserved)
 
 
-def _named(segments: tuple[HeldSegment, ...], device: DeviceRecording, at: int) -> tuple[HeldSegment, ...]:
-    """Segments of the replay with the stack frames of the entries up to `at`."""
-    frames: dict[int, Frames] = {b.address: b.frames for s in device.segments for b in s.blocks}
-    history = device.history
-    for index in range(min(at + 1, len(history))):
-        if history.actions[index] == "alloc":
-            frames[history.addresses[index]] = history.frames[index]
-    return tuple(
-        s._replace(blocks=tuple(b._replace(frames=frames.get(b.address, ())) for b in s.blocks)) for s in segments
+def _up_to(event: int, device: DeviceRecording, start: Start, held: tuple[HeldSegment, ...]) -> DeviceRecording:
+    """The recording as it would be, had it ended after an event: `held` are the segments of the replay then."""
+    history = device.history.first(event + 1)
+    frames: dict[int, Frames] = {address: block.frames for address, block in start.blocks.items()}
+    entries = zip(history.actions, history.addresses, history.frames, strict=True)
+    frames |= {address: stack for action, address, stack in entries if action == "alloc"}
+    segments = tuple(
+        s._replace(blocks=tuple(b._replace(frames=frames.get(b.address, ())) for b in s.blocks)) for s in held
     )
+    return device._replace(segments=segments, history=history)
 
 
 def _changes(device: DeviceRecording, start: Start) -> Changes:

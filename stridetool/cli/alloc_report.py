@@ -52,7 +52,10 @@ def alloc_report(
     message: Annotated[
         str | None, typer.Option("--message", metavar="TEXT", help="Diagnose a pasted out-of-memory message.")
     ] = None,
-    at: Annotated[int | None, typer.Option("--at", min=0, metavar="N", help="The state after event N.")] = None,
+    at: Annotated[
+        str | None,
+        typer.Option("--at", metavar="N|peak|oom", help="Up to event N, to the peak, or to the last failure."),
+    ] = None,
     alias_torch: Annotated[bool, typer.Option("--alias-torch", help="Let `import torch` mean stridetool.")] = False,
     top: TopOption = None,
     json: JsonFlag = False,
@@ -62,6 +65,7 @@ def alloc_report(
     color: ColorOption = "auto",
 ) -> None:
     """Replay allocations through torch's caching allocator: fragmentation, and what other settings would do."""
+    from stridetool.analysis.moments import moment_of
     from stridetool.cli.allocating import run_alloc_report
     from stridetool.cli.allocation_request import Request
     from stridetool.cli.output import Output
@@ -82,7 +86,7 @@ def alloc_report(
             stream_events=stream_events,
             policy=policy,
             message=message,
-            at=at,
+            at=None if at is None else moment_of(at),
             alias_torch=alias_torch,
             top=top,
         ),

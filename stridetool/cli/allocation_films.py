@@ -24,8 +24,11 @@ def filmed_parts(target: AllocationTarget, request: Request, conditions: Conditi
     """The parts of one target, each with its history where it has one."""
     allocated: list[int] = []  # after each entry, device by device
     parts = list(parts_of(target, request, conditions, lambda line: allocated.append(line.allocated_bytes)))
+    first = 0
     for number, part in enumerate(parts):
-        yield part, _film(target, number, part, allocated)
+        lines = part.report.outcome.events if isinstance(part.report, DeviceReport) and part.report.outcome else 0
+        yield part, _film(target, number, part, allocated[first : first + lines])
+        first += lines
 
 
 def shown(part: Part, film: Film | None) -> Iterator[Shown]:
@@ -38,9 +41,6 @@ def _film(target: AllocationTarget, number: int, part: Part, allocated: Sequence
     if not isinstance(part.report, DeviceReport) or part.case is None:
         return None
     if isinstance(target.content, Recording):
-        devices = target.content.devices
-        first = sum(len(device.history) for device in devices[:number])
-        device = devices[number]
-        settings = part.case.conditions.settings
-        return film_of_recording(device, part.report, settings, allocated[first : first + len(device.history)])
+        device, settings = target.content.devices[number], part.case.conditions.settings
+        return film_of_recording(device, part.report, settings, allocated)
     return film_of_case(part.case, part.report, part.sites)

@@ -14,6 +14,7 @@ from stridetool.analysis.alloc_findings import (
     unknown_share_finding,
 )
 from stridetool.analysis.conditions import Conditions
+from stridetool.analysis.moments import absent
 from stridetool.analysis.what_if import Case
 from stridetool.cli.allocation_request import Request
 from stridetool.cli.allocation_targets import AllocationTarget
@@ -46,7 +47,17 @@ class Part:
 
 
 def parts_of(target: AllocationTarget, request: Request, conditions: Conditions, emit: Emit | None) -> Iterator[Part]:
-    """The parts of one target: one for each device of a recording or a script, else one."""
+    """The parts of one target: one for each device of a recording or a script, else one. Raises InputError where
+    none of its histories has the moment of `--at`."""
+    parts = list(_parts(target, request, conditions, emit))
+    reports = [part.report for part in parts if isinstance(part.report, DeviceReport)]
+    if request.at is not None and reports and all(report.at is None for report in reports):
+        longest = max(0 if report.outcome is None else report.outcome.events for report in reports)
+        raise _about(target.source, absent(request.at, longest))
+    yield from parts
+
+
+def _parts(target: AllocationTarget, request: Request, conditions: Conditions, emit: Emit | None) -> Iterator[Part]:
     content = target.content
     if isinstance(content, OomMessage):
         from stridetool.analysis.oom_diagnosis import diagnose
@@ -66,8 +77,12 @@ def _naming(source: Source, parts: Iterator[Part]) -> Iterator[Part]:
     try:
         yield from parts
     except (InputError, UsageError) as error:
-        reason = error.message.removeprefix("cannot replay ")
-        raise InputError(f"cannot replay {source.path}: {reason}", hint=error.hint) from error
+        raise _about(source, error) from error
+
+
+def _about(source: Source, error: InputError | UsageError) -> InputError:
+    reason = error.message.removeprefix("cannot replay ")
+    return InputError(f"cannot replay {source.path or source.kind}: {reason}", hint=error.hint)
 
 
 def _trace_parts(
@@ -138,7 +153,7 @@ def _script_parts(
     source, rows = target.source, request.rows
     for trace in traces:
         if trace.device == "cpu":
-            yield Part(direct_report(source, trace.events, trace.sites, top=rows), None, (), failure)
+            yield Part(direct_report(source, trace.events, trace.sites, at=request.at, top=rows), None, (), failure)
             continue
         done = trace_report(source, trace.events, conditions, at=request.at, top=rows, emit=emit, names=trace.sites)
         yield Part(done.report, Case(done.program, conditions), (), failure, sites=trace.sites)

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from stridetool.analysis.conditions import Conditions
+from stridetool.analysis.moments import Moment
 from stridetool.cli.options import PIPE, STDIN
 from stridetool.core.memory.settings import DEFAULT, Settings
 from stridetool.errors import UsageError
@@ -34,7 +35,7 @@ class Request:
     stream_events: str = "auto"
     policy: str | None = None
     message: str | None = None
-    at: int | None = None
+    at: Moment | None = None
     alias_torch: bool = False
     top: int | None = None
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from stridetool.render.alloc_pictures import segment_lines, timeline_lines
 from stridetool.render.alloc_verdict import verdict_blocks
@@ -11,7 +11,7 @@ from stridetool.render.findings import finding_blocks
 from stridetool.render.fitting import GAP, RankedColumn, fitting
 from stridetool.render.message_text import message_blocks
 from stridetool.render.what_if_text import what_if_blocks
-from stridetool.report.alloc import AllocReport, DeviceReport, DevicesReport, MessageReport, Outcome
+from stridetool.report.alloc import AllocReport, DeviceReport, DevicesReport, Leak, MessageReport, Outcome, Steps
 from stridetool.report.envelope import Envelope
 from stridetool.units import format_bytes
 
@@ -92,7 +92,7 @@ def _glance(report: DeviceReport) -> Iterator[Block]:
     if n.pending_free_bytes:
         rows.insert(2, ("awaited", n.pending_free_bytes, "freed, a stream may still use it"))
     if peak is not None:
-        rows.append(("peak allocated", peak.peak_allocated_bytes, ""))
+        rows.append(("peak allocated", peak.peak_allocated_bytes, _peak_note(peak.peak_at, report.at)))
         rows.append(("peak reserved", peak.peak_reserved_bytes, ""))
     rows.append(("floor", report.floor_bytes, _floor_note(report)))
     if report.packing_bytes is not None:
@@ -101,6 +101,13 @@ def _glance(report: DeviceReport) -> Iterator[Block]:
     share = max(n.reserved_bytes, 1)
     columns = (Column(""), Column("bytes", "right"), Column("of reserved", "right"), Column(""))
     yield Table(columns, [(name, format_bytes(b), f"{b / share:.1%}", (note, "muted")) for name, b, note in rows])
+
+
+def _peak_note(peak_at: int | None, at: int | None) -> str:
+    """Which event it is, and how to see who held memory then."""
+    if peak_at is None:
+        return ""
+    return f"event {peak_at:,}" if peak_at == at else f"event {peak_at:,}; --at peak shows who held it"
 
 
 def _floor_note(report: DeviceReport) -> str:
@@ -139,15 +146,22 @@ def _blame(report: DeviceReport) -> Iterator[Block]:
         places = (Column("live", "right"), Column("blocks", "right"), Column("asked for at"))
         yield Table(places, [(format_bytes(s.nbytes), f"{s.blocks:,}", (s.site, "name")) for s in report.sites])
     if report.leaks:
-        yield Heading("grows from step to step")
-        columns = (Column("grown", "right"), Column("first", "right"), Column("last", "right"), Column("asked for at"))
-        yield Table(
-            columns,
-            [
-                (*map(format_bytes, (leak.grown_bytes, leak.at_steps[0], leak.at_steps[-1])), (leak.site, "name"))
-                for leak in report.leaks
-            ],
-        )
+        yield from _growth(report.leaks, report.steps)
+
+
+def _growth(leaks: Sequence[Leak], steps: Steps | None) -> Iterator[Block]:
+    if steps is not None:
+        annotation = steps.annotation
+        end = "live memory is at a low" if annotation is None else f"an annotation {annotation!r} begins"
+        yield Heading(f"grows from step to step ({len(steps.ends)} of {steps.seen:,} ends of steps, each where {end})")
+    columns = (Column("a step", "right"), Column("first", "right"), Column("last", "right"), Column("asked for at"))
+    yield Table(
+        columns,
+        [
+            (*map(format_bytes, (leak.step_bytes, leak.at_steps[0], leak.at_steps[-1])), (leak.site, "name"))
+            for leak in leaks
+        ],
+    )
 
 
 _Placed = tuple[DeviceReport, bool]  # whether it is an outlier

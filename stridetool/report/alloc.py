@@ -143,16 +143,29 @@ class Site(msgspec.Struct, frozen=True, kw_only=True):
     nbytes: int
 
 
+class Steps(msgspec.Struct, frozen=True, kw_only=True):
+    """What growth is looked for over: a few of the events at which steps end, of as many as were `seen`. They end
+    where an annotation of this name begins (`#` for digits); None: where live memory is at a low."""
+
+    ends: tuple[int, ...]
+    seen: int
+    annotation: str | None = None
+
+
 class Leak(msgspec.Struct, frozen=True, kw_only=True):
-    """A place whose live memory grows from step to step: bytes at the end of each step."""
+    """A place whose live memory goes on growing: bytes at each of the ends in the report's `steps`, the growth over
+    all of these, and `step_bytes`, that of one step, in their later half."""
 
     site: str
     grown_bytes: int
+    step_bytes: int
     at_steps: tuple[int, ...]
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
-    """What happened over the whole history, as replayed.
+    """What happened over the whole history (with `--at`, up to that event), as replayed.
+
+    `peak_at`: the first event after which `peak_allocated_bytes` were allocated; None where nothing ever was.
 
     `retries`: how often the cache was emptied to find memory for one request (`num_alloc_retries` of torch); of a
     recording, as its entries show. None where these cannot tell it from calls of empty_cache or from settings that
@@ -166,6 +179,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     device_calls: int = 0
     peak_allocated_bytes: int = 0
     peak_reserved_bytes: int = 0
+    peak_at: int | None = None
     ends_at_failure: bool = False
 
 
@@ -183,6 +197,7 @@ class DeviceReport(msgspec.Struct, frozen=True, kw_only=True, tag_field="of", ta
     that runs a script further with the setting that helps. `given_bytes` is the memory that a recording is judged under
     instead of its own; `certificate` and the rows of `what_if` are about that, all else is as it was recorded.
     `has_history`: it is known what happened, and not only how things stood; else tries of settings say little.
+    `at`: everything here is about the history up to this event, and the memory after it; None: about all of it.
     """
 
     source: Source
@@ -204,6 +219,7 @@ class DeviceReport(msgspec.Struct, frozen=True, kw_only=True, tag_field="of", ta
     pins: tuple[Pin, ...] = ()
     sites: tuple[Site, ...] = ()
     leaks: tuple[Leak, ...] = ()
+    steps: Steps | None = None
     at: int | None = None
     next_step: str | None = None
     has_history: bool = False
@@ -243,7 +259,12 @@ AllocReport = DeviceReport | DevicesReport | MessageReport
 
 
 class EventLine(msgspec.Struct, frozen=True, tag_field="type", tag="event"):
-    """A line of `--events`: one event and the state after it. `address` is null where no memory was handed out."""
+    """A line of `--events`: one event and the state after it. `address` is null where no memory was handed out.
+
+    `nbytes` is the size asked for: of what the event allocates, frees or uses, of memory that the device gives or
+    takes, or of the device itself; null for an event about no size. `site` is the place in the program that the event
+    names, null where none is known.
+    """
 
     index: int
     op: str
@@ -256,3 +277,5 @@ class EventLine(msgspec.Struct, frozen=True, tag_field="type", tag="event"):
     requested_bytes: int
     segments: int
     inactive_split_bytes: int
+    nbytes: int | None
+    site: str | None

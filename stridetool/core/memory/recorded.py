@@ -83,6 +83,18 @@ class History(NamedTuple):
     def __len__(self) -> int:
         return len(self.actions)
 
+    def first(self, count: int) -> History:
+        """The first `count` entries."""
+        return History(
+            self.actions[:count],
+            self.addresses[:count],
+            self.sizes[:count],
+            self.streams[:count],
+            self.pool_ids[:count],
+            self.times_us[:count],
+            self.frames[:count],
+        )
+
 
 class DeviceRecording(NamedTuple):
     """One device of one process."""
