@@ -63,7 +63,8 @@ def what_if_blocks(report: DeviceReport, width: int) -> Iterator[Block]:
     """Nothing where nothing was tried. The table is at most `width` columns wide, if one setting's name is not."""
     if not report.what_if and not report.untried:
         return
-    yield Heading("what if (peaks of the whole history)")
+    span = "of the whole history" if report.at is None else f"up to event {report.at:,}"
+    yield Heading(f"what if (peaks {span})")
     if report.what_if:
         yield from _compared(report, width)
     for each in report.untried:

@@ -140,6 +140,8 @@ def test_everything_is_up_to_the_event():
         assert found["floor_bytes"] <= done["peak_allocated_bytes"] <= done["peak_reserved_bytes"]
         assert found["exactness"]["total"] == done["allocations"]
     assert report(DATA / "small_fragoom.pickle", "--at", 0)["floor_bytes"] == 0
+    text = run(DATA / "small_fragoom.pickle", "--at", 1, "--what-if", "expandable_segments:True").stdout
+    assert "what if (peaks up to event 1)" in text
 
 
 @pytest.mark.parametrize(
