@@ -149,8 +149,8 @@ def _caveats(report: DeviceReport, chosen: WhatIf | None) -> Iterator[Line]:
         yield line(("  Beware: ", "warn"), grows)
     least = chosen.smallest_capacity_bytes
     if total is not None and least is not None and total - least < _SPARE * total:
-        spare = f"it fits with {format_bytes(max(total - least, 0))} to spare, of {format_bytes(total)}"
-        yield line(("  Beware: ", "warn"), spare)
+        spare, given = (format_bytes(_share(report, nbytes)) for nbytes in (max(total - least, 0), total))
+        yield line(("  Beware: ", "warn"), f"it fits with {spare} to spare, of {given}")
 
 
 def _enough(report: DeviceReport) -> str:
@@ -162,7 +162,14 @@ def _enough(report: DeviceReport) -> str:
     )
     nbytes, _, settings = min(found, default=(0, 0, ""))
     subject = "what is known" if _is_cut(report) else "it"
-    return f"; {subject} would fit in {format_bytes(nbytes)} with {settings or 'the defaults'}" if nbytes else ""
+    enough = format_bytes(_share(report, nbytes))
+    return f"; {subject} would fit in {enough} with {settings or 'the defaults'}" if nbytes else ""
+
+
+def _share(report: DeviceReport, capacity: int) -> int:
+    """What a recording is given (`--fraction`) of so large a device."""
+    total, given = report.device.total_bytes, report.given_bytes
+    return capacity if not total or given is None else capacity * given // total
 
 
 def _numbers(report: DeviceReport, proof: Certificate) -> str:
