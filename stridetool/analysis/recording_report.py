@@ -127,6 +127,7 @@ def _device_report(
     emit: Emit | None,
 ) -> Recorded:
     settings, page, is_windows = conditions.settings, conditions.settings.large_segment_size, _is_windows(device)
+    has_history = "alloc" in device.history.actions
     policy, result, watcher = _best(device, settings, policies, start)
     usable = watcher.failures[-1].usable_bytes if watcher.failures else None
     whole = partial(_outcome, device, settings, watcher)
@@ -134,11 +135,13 @@ def _device_report(
     if event is not None or emit is not None:
         watcher = _Watcher(device, emit)
         result = again(device, settings, policy, start=start, found=result, until=event, on_entry=watcher)
+    steps = recording.steps
     if event is not None:
         device = _up_to(event, device, start, held_segments(result.allocator))
+        steps = tuple(step for step in steps if step[0] <= device.history.times_us[event])
     segments, requests = device.segments, requests_of(device, start)
     program = compile_events(requests.events)
-    grown = growth(_changes(device, start), annotated_steps(device.history.times_us, recording.steps), top=top)
+    grown = growth(_changes(device, start), annotated_steps(device.history.times_us, steps), top=top)
     report = DeviceReport(
         source=source,
         device=DeviceFacts(f"cuda:{device.device}", conditions.capacity or usable, False),
@@ -157,7 +160,7 @@ def _device_report(
         leaks=grown.leaks,
         steps=grown.steps,
         at=event,
-        has_history="alloc" in device.history.actions,
+        has_history=has_history,
     )
     return Recorded(report, program, _warm(start, result, requests, conditions), usable, is_windows)
 

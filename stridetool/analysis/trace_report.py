@@ -135,7 +135,7 @@ def trace_report(
         leaks=grown.leaks,
         steps=grown.steps,
         at=event,
-        has_history=done.allocations > 0,
+        has_history=any(each.op == "alloc" for each in events),
     )
     return Replayed(report, program, result)
 

@@ -15,8 +15,8 @@ DATA = Path(__file__).parents[1] / "data" / "snapshots"
 WORK = 1 << 20  # bytes that each step uses and frees
 
 
-def report(path):
-    result = CliRunner().invoke(app, ["alloc-report", str(path), "--json"])
+def report(path, *options):
+    result = CliRunner().invoke(app, ["alloc-report", str(path), *map(str, options), "--json"])
     assert result.exit_code == 0, result.output
     return json.loads(result.stdout)["report"]
 
@@ -98,6 +98,14 @@ def test_steps_that_a_recording_names():
     assert (leak["site"], leak["step_bytes"]) == ("jobrun/make_snapshots.py:24 steps", 9600)
     text = CliRunner().invoke(app, ["alloc-report", str(DATA / "oom_observer.pickle.gz")]).stdout
     assert "(8 of 9 ends of steps, each where an annotation 'Optimizer.step#AdamW.step' begins)" in text
+
+
+def test_steps_up_to_an_event():
+    """Steps that begin later are none of them."""
+    path = DATA / "oom_observer.pickle.gz"
+    whole = report(path)["steps"]
+    middle = whole["ends"][4]
+    assert report(path, "--at", middle + 50)["steps"] == {**whole, "ends": whole["ends"][:5], "seen": 6}
 
 
 @pytest.mark.parametrize("name", ["gpt_expandable.pickle.gz", "gpt_ring_500.pickle.gz", "streams_pending.pickle"])

@@ -124,6 +124,15 @@ def test_a_peak_counts_from_where_it_was_reset(trace):
     assert done["peak_allocated_bytes"] == lines_of(trace, "--capacity", "1GiB")[6]["allocated_bytes"]
 
 
+def test_a_moment_before_the_first_request_has_a_history_behind_it(trace):
+    """Nothing is asked for up to the peak of this recording, which begins in the middle."""
+    document = json.loads(run(DATA / "gpt_ring_500.pickle.gz", "--at", "peak", "--json").stdout)
+    assert document["report"]["outcome"]["allocations"] == 0
+    assert "no-history" not in {finding["code"] for finding in document["findings"]}
+    trace.write_text('{"op": "empty_cache"}\n' + trace.read_text())
+    assert report(trace, "--at", 0)["has_history"]
+
+
 def test_the_last_failure(trace):
     found = report(PATH, "--at", "oom")
     whole = report(PATH)
