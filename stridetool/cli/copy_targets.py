@@ -12,6 +12,7 @@ from pathlib import Path
 
 from stridetool.bench.cases import Case, case_of, select, standard_cases
 from stridetool.cli.options import PIPE
+from stridetool.cli.targets import Target, open_target
 from stridetool.errors import UsageError
 
 _SEPARATOR = "::"
@@ -66,19 +67,19 @@ def _tensors(target: str, read: Callable[[str], list[Case]]) -> list[Case]:
 
 
 def _all_tensors(path: str) -> list[Case]:
-    from stridetool.cli.targets import open_target
-
     with ExitStack() as stack:
         target = open_target(path, stack)
-        return list(_script_tensors(target.path) if target.is_script else _file_tensors(target.path))
+        with target.named():
+            return list(_script_tensors(target) if target.is_script else _file_tensors(target.path))
 
 
-def _script_tensors(path: Path) -> Iterator[Case]:
+def _script_tensors(target: Target) -> Iterator[Case]:
     from stridetool.programs.run import Options, run_program
     from stridetool.programs.script import read_script
 
-    run = run_program(read_script(path), path, Options(quiet_stdout=True))
-    complaint = run.outcome.complaint(str(path))
+    path = target.path if target.name is None else None
+    run = run_program(read_script(target.path, target.name), path, Options(quiet_stdout=True))
+    complaint = run.outcome.complaint(str(target))
     if complaint is not None and not run.arrays:
         raise complaint
     for facts in run.arrays:

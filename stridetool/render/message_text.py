@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from stridetool.render.alloc_verdict import export_line
 from stridetool.render.blocks import Block, Column, Heading, Table, line
-from stridetool.render.paste import export_line
 from stridetool.report.alloc import MessageReport
 from stridetool.units import format_bytes
 

@@ -3,8 +3,10 @@
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from stridetool.analysis.oom_diagnosis import diagnose
+from stridetool.cli.main import app
 from stridetool.errors import InputError
 from stridetool.render.message_text import message_blocks
 from stridetool.report.inspect import Source
@@ -160,3 +162,10 @@ def test_the_setting_stands_at_the_top_to_be_pasted():
     report, _ = diagnosed(SHARED)
     head = list(message_blocks(report))[1]
     assert "".join(text for text, _ in head.spans) == "  export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True"
+
+
+def test_a_long_log_through_the_pipe():
+    log = "".join(f"step {i}: loss 0.1\n" for i in range(100_000)) + SHARED
+    for arguments in (["-"], ["--message", "-"]):
+        result = CliRunner().invoke(app, ["alloc-report", *arguments], input=log)
+        assert result.stdout.startswith("Another process (1234)"), result.output

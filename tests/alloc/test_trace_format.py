@@ -81,14 +81,16 @@ def test_errors_on_standard_input_name_it(tmp_path):
     for result, name in ((run("-", text=cut), "<stdin>"), (run(path), str(path))):
         assert result.exit_code == 2
         assert result.stderr.startswith(f"stride-tool: error: cannot read {name}: it is cut off: the pickle ends")
-    result = CliRunner().invoke(app, ["inspect", "-"], input=cut)
-    assert result.stderr.startswith("stride-tool: error: cannot read <stdin>: ")
+    for command in ("inspect", "bench"):
+        result = CliRunner().invoke(app, [command, "-"], input=cut)
+        assert result.stderr.startswith("stride-tool: error: cannot read <stdin>: ")
 
 
 def test_nothing_on_standard_input_is_said():
-    result = run("-", text="")
-    assert (result.exit_code, result.stdout) == (2, "")
-    assert "cannot read standard input: nothing came" in result.stderr
+    for arguments in (["-"], ["--message", "-"]):
+        result = run(*arguments, text="")
+        assert (result.exit_code, result.stdout) == (2, "")
+        assert "cannot read standard input: nothing came" in result.stderr
 
 
 def test_a_folder_is_no_recording(tmp_path):
