@@ -23,7 +23,7 @@ _RECORD = (
 
 
 class _Memory(NamedTuple):
-    """Who holds the device, in bytes. `others` is what other processes hold for certain, `context` what this process
+    """Who holds the device, in bytes. `others` is what other processes hold, `context` what this process
     holds outside the allocator, and `unnamed` what the message ascribes to nobody."""
 
     live: int
@@ -110,14 +110,17 @@ def _outside(message: OomMessage, reserved: int, foreign: int) -> tuple[int, int
 
 
 def _others(message: OomMessage) -> tuple[OtherProcess, ...]:
-    """The processes that are another one for certain.
+    """The processes that are another one.
 
-    Seen from within a container, this very run is a "Process N" like all others: one that holds as much may be it.
+    Seen from within a container, this very run is a "Process N" like all others: the one that holds what the allocator
+    has reserved and little more.
     """
-    if message.process_bytes is not None:
+    if message.process_bytes is not None or sum(other.nbytes for other in message.others) <= (_foreign(message) or 0):
         return message.others
     reserved = message.reserved_bytes or 0
-    return tuple(other for other in message.others if other.nbytes + _TOLERANCE < reserved)
+    able = [other for other in message.others if other.nbytes + _TOLERANCE >= reserved]
+    this = min(able, key=lambda other: other.nbytes, default=None)
+    return tuple(other for other in message.others if other is not this)
 
 
 def _causes(message: OomMessage, memory: _Memory) -> list[_Cause]:

@@ -169,3 +169,9 @@ def test_a_long_log_through_the_pipe():
     for arguments in (["-"], ["--message", "-"]):
         result = CliRunner().invoke(app, ["alloc-report", *arguments], input=log)
         assert result.stdout.startswith("Another process (1234)"), result.output
+
+
+def test_a_container_that_names_its_own_process_beside_another_one():
+    text = SHARED.replace("Including non-PyTorch memory, this process has 39.1", "Process 7 has 39.1")
+    report, _ = diagnosed(text)
+    assert report.verdict.startswith("another process (1234) holds 40.0 GiB")
