@@ -17,7 +17,7 @@ from stridetool.report.alloc import Leak, Steps
 
 _LEAST_STEPS = 3
 _MOST_ENDS = 8
-_SHARES = (2, 4, 8)  # of the largest fall: what is done once at the end may free much more than a step does
+_SHARES = (2, 4, 8, 16, 32, 64)  # of the largest fall: what is done once at the end may free much more than a step does
 _MAX_NAME = 80
 
 

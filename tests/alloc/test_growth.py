@@ -67,6 +67,17 @@ def test_steps_are_told_by_the_lows_of_live_memory(steps, nbytes):
     assert found.steps.seen in (steps, steps + 1)
 
 
+def test_a_program_that_frees_its_model_at_the_end_has_steps():
+    """What is freed then is 40 times what a step uses."""
+    changes = Changes()
+    changes.add(-1, "model", 40 * WORK)
+    steps = program(20, {"grows": [512] * 20})
+    for row in zip(steps.events, steps.sites, steps.nbytes, strict=True):
+        changes.add(*row)
+    changes.add(steps.events[-1] + 1, "model", -40 * WORK)
+    assert [leak.site for leak in growth(changes).leaks] == ["grows"]
+
+
 def test_memory_that_only_grows_has_no_steps():
     """A model that is loaded: nothing tells steps of it apart."""
     changes = Changes()
