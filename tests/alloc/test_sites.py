@@ -22,12 +22,12 @@ ENGINE = {
     "line": 0,
 }
 OF_TORCH = {"name": "clone", "filename": "/site-packages/torch/functional.py", "line": 3}
-OWN = {"name": "train", "filename": "/home/me/work/train.py", "line": 12}
+OWN = {"name": "train", "filename": "/home/me/train.py", "line": 12}
 
 
 def test_the_programs_own_frame_comes_first():
-    assert Places()((*ALLOCATOR, OF_TORCH, OWN)) == "work/train.py:12 train"
-    assert Places()((*ALLOCATOR, NODE, ENGINE, OWN)) == "work/train.py:12 train"
+    assert Places()((*ALLOCATOR, OF_TORCH, OWN)) == "me/train.py:12 train"
+    assert Places()((*ALLOCATOR, NODE, ENGINE, OWN)) == "me/train.py:12 train"
 
 
 def test_threads_of_autograd_are_told_by_their_node():
@@ -47,6 +47,6 @@ def test_the_whole_of_a_stack_is_its_place_and_its_frames():
     frames = [*ALLOCATOR, "no frame", OWN]
     first, *lines = Places().whole(frames).splitlines()
     assert first == Places()(frames)
-    assert lines[-1] == "train /home/me/work/train.py:12"
+    assert lines[-1] == "train /home/me/train.py:12"
     assert len(lines) == len(ALLOCATOR) + 1
     assert Places().whole(()) == NOWHERE
