@@ -23,9 +23,8 @@ from stridetool.core.memory.streams import polling_place
 
 _NO_LIMIT = (1 << 63) - 1
 _BEYOND = 1 << 60  # bytes: no device has as much, so that more means the same
-NEVER = bytearray(1)
+NEVER = bytearray(1)  # the `stop` of a replay that nobody ends
 _QUERIES = {"auto": -2, "manual": -1}
-
 
 _replay = extension("stridetool.core.memory._replay")
 _CODES = {op: code for code, op in enumerate(_replay.OPS)} if _replay else {}
@@ -49,13 +48,12 @@ class ReplayOutcome(NamedTuple):
 class EncodedTrace(NamedTuple):
     """A trace without names: `rows` are (code, slot, nbytes, stream) as int64.
 
-    A stream is its place in `streams`: those that allocate first, by value; `ranks` is the place of each when events
-    are polled. A pool is its place in `pools`, and stands where a slot does.
+    A stream is its place in `streams`, by value; `ranks` is the place of each when events are polled. A pool is its
+    place in `pools`, and stands where a slot does.
     """
 
     rows: array[int]
     ranks: array[int]
-    allocating_streams: int
     streams: Mapping[int, int]
     pools: Mapping[object, int]
 
@@ -67,10 +65,9 @@ def encode(program: Program, streams: Iterable[int] = ()) -> EncodedTrace | None
     """
     if _replay is None or any(e.nbytes >= _BEYOND for e in program.events if e.op == "set_capacity"):
         return None
-    allocating = {stream for code, _, _, stream in program.rows if code == ALLOC}.union(streams) or {0}
-    others = {stream for code, _, _, stream in program.rows if code == RECORD_STREAM}
-    others |= {e.stream for e in program.events if e.op == "event_complete" and e.stream is not None}
-    place = {stream: index for index, stream in enumerate([*sorted(allocating), *sorted(others - allocating)])}
+    used = {stream for code, _, _, stream in program.rows if code in (ALLOC, RECORD_STREAM)}.union(streams)
+    used |= {e.stream for e in program.events if e.op == "event_complete" and e.stream is not None}
+    place = {stream: index for index, stream in enumerate(sorted(used))}
     pools: dict[object, int] = {}
     rows, events = array("q"), program.events
     for index, (code, slot, nbytes, stream) in enumerate(program.rows):
@@ -79,7 +76,7 @@ def encode(program: Program, streams: Iterable[int] = ()) -> EncodedTrace | None
         else:
             rows.extend((code, slot, nbytes, place.get(stream, 0)))
     ranks = {stream: rank for rank, stream in enumerate(sorted(place, key=polling_place))}
-    return EncodedTrace(rows, array("q", (ranks[stream] for stream in place)), len(allocating), place, pools)
+    return EncodedTrace(rows, array("q", (ranks[stream] for stream in place)), place, pools)
 
 
 def _other_row(event: Event, streams: Mapping[int, int], pools: dict[object, int]) -> tuple[int, int, int, int]:
@@ -148,7 +145,6 @@ def compiled_replay(
         encoded.rows,
         encoded.ranks,
         program.slots,
-        encoded.allocating_streams,
         len(encoded.pools),
         capacity=capacity,
         fraction=fraction if fraction < 1.0 else settings.per_process_memory_fraction,

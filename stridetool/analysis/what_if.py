@@ -67,13 +67,17 @@ class Case:
     program: Program
     conditions: Conditions
     warm: WarmStart | None = None
-    has_start: bool = False
     stop: bytearray = field(default_factory=lambda: bytearray(1), repr=False)  # set: end what is being tried
 
     @cached_property
     def encoded(self) -> EncodedTrace | None:
         """The trace for the compiled replay, if there is one."""
         return encode(self.program, {each.stream for each in self.warm.ranges} if self.warm else ())
+
+    @cached_property
+    def changes_capacity(self) -> bool:
+        """Whether the device itself grows or shrinks in it."""
+        return any(event.op == "set_capacity" for event in self.program.events)
 
     @cached_property
     def floor_bytes(self) -> int:
@@ -92,7 +96,7 @@ def try_settings(case: Case, settings: Settings) -> tuple[WhatIf, ...] | Untried
 def _tried(case: Case, settings: Settings) -> tuple[WhatIf, ...]:
     conditions = replace(case.conditions, settings=settings)
     run = _run(case, conditions)
-    cold = _row(run, settings, "cold" if case.has_start else "empty", smallest_capacity(case, settings, run))
+    cold = _row(run, settings, "empty" if case.warm is None else "cold", smallest_capacity(case, settings, run))
     if case.warm is None:
         return (cold,)
     try:
@@ -129,7 +133,7 @@ def smallest_capacity(case: Case, settings: Settings, run: ReplayOutcome) -> int
     By bisection, in unequal parts, upwards from what is asked for at once, as far as a bounded number of events
     allows: more than the least, then. None when nothing is enough.
     """
-    if any(event.op == "set_capacity" for event in case.program.events):
+    if case.changes_capacity:
         return None
     conditions = replace(case.conditions, settings=settings)
     fitting = run

@@ -122,10 +122,9 @@ def _recording_parts(
                 stream_events="manual",
             ),
             warm=each.warm,
-            has_start=each.warm is not None,
         )
         name = each.report.device.name
-        if case.has_start:
+        if case.warm is not None:
             remarks += (partial_finding(name),)
         if conditions.fraction < 1.0 and capacity is None:
             remarks += (unknown_share_finding(name),)

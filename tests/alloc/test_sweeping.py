@@ -32,7 +32,7 @@ def case():
     """The end of a training run, whose beginning is lost."""
     each = recording_reports(Source("snapshot"), read_allocations(RING)[1], Conditions(), ())[0]
     conditions = Conditions(capacity=400 << 20, stream_events="manual")
-    return what_if.Case(each.program, conditions, warm=each.warm, has_start=True)
+    return what_if.Case(each.program, conditions, warm=each.warm)
 
 
 def rows(case):
@@ -48,7 +48,7 @@ def test_threads_and_processes_and_one_alone(case, monkeypatch):
     in_python = cached_property(lambda self: None)
     in_python.__set_name__(what_if.Case, "encoded")
     monkeypatch.setattr(what_if.Case, "encoded", in_python)
-    again = what_if.Case(case.program, case.conditions, case.warm, case.has_start)
+    again = what_if.Case(case.program, case.conditions, case.warm)
     assert rows(again) == alone
 
 

@@ -8,7 +8,6 @@ def run(
     rows: array[int],
     ranks: array[int],
     slots: int,
-    allocating_streams: int,
     pools: int,
     capacity: int,
     fraction: float,

@@ -18,12 +18,12 @@ static void fail(Heap *h, Job *job, size_t index) {
     if (job->addresses) job->addresses[index] = -1;
 }
 
-static void run_other(Heap *h, const Job *job, const Row *row) {
+static void run_other(Heap *h, const Row *row) {
     double fraction;
     switch (row->code) {
     case OP_EMPTY_CACHE: release_cached(h); break;
     case OP_EVENT_COMPLETE:
-        if (!job->manual) break;
+        if (h->device.queries != ON_DEMAND) break;
         if (row->slot) device_synchronize(&h->device);
         else device_complete(&h->device, &h->device.finished[row->stream]);
         break;
@@ -74,7 +74,7 @@ static int replay(Heap *h, Job *job) {
         } else if (row->code == OP_HUGE) {
             fail(h, job, index);
         } else if (row->code != OP_NULL) {
-            run_other(h, job, row);
+            run_other(h, row);
         }
         h->work++;
     }
@@ -135,13 +135,13 @@ static int is_sound(const Heap *h, const Job *job) {
     for (size_t i = 0; i < job->count; i++) {
         const Row *row = &job->rows[i];
         int names_slot = row->code <= OP_RECORD_STREAM, names_pool = row->code >= OP_POOL_CREATE;
-        int64_t streams = row->code == OP_ALLOC ? h->allocating_streams : h->streams;
+        int names_stream = row->code == OP_ALLOC || row->code == OP_RECORD_STREAM;
+        names_stream |= row->code == OP_EVENT_COMPLETE && !row->slot;
         if (row->code < 0 || row->code > OP_POOL_DESTROY || row->stream < 0 || row->slot < 0 || row->nbytes < 0) return 0;
         if (names_slot && row->slot >= (int64_t)job->slots) return 0;
         if (names_pool && row->slot >= h->owner_count) return 0;
         if (row->code == OP_ALLOC && (row->nbytes == 0 || row->nbytes >= (int64_t)1 << 60)) return 0;
-        if ((row->code == OP_ALLOC || row->code == OP_RECORD_STREAM) && row->stream >= streams) return 0;
-        if (row->code == OP_EVENT_COMPLETE && !row->slot && row->stream >= streams) return 0;
+        if (names_stream && row->stream >= h->streams) return 0;
     }
     return 1;
 }
@@ -165,8 +165,8 @@ static PyObject *result_of(const Heap *h, const Job *job) {
                          (long long)h->retries, (long long)h->device_calls, (long long)h->work);
 }
 
-static PyObject *run_job(Heap *h, Job *job, const Py_buffer *ranks) {
-    if (ranks->len != h->streams * (Py_ssize_t)sizeof(int64_t) || h->allocating_streams > h->streams || !is_sound(h, job)) {
+static PyObject *run_job(Heap *h, Job *job) {
+    if (!is_sound(h, job)) {
         PyErr_SetString(PyExc_ValueError, "rows name slots, streams or pools that do not exist");
         return NULL;
     }
@@ -186,11 +186,11 @@ static PyObject *run_job(Heap *h, Job *job, const Py_buffer *ranks) {
 }
 
 PyDoc_STRVAR(run_doc,
-"run(rows, ranks, slots, allocating_streams, pools, …) -> (failures, peak_reserved, peak_allocated, retries, calls, work)\n\n"
+"run(rows, ranks, slots, pools, …) -> (failures, peak_reserved, peak_allocated, retries, calls, work)\n\n"
 "Replay `rows`, int64 quadruples (code, slot, nbytes, stream), from `first` on. None: the Python path is to judge.");
 
 static PyObject *run(PyObject *Py_UNUSED(self), PyObject *args, PyObject *kwargs) {
-    static char *names[] = {"rows", "ranks", "slots", "allocating_streams", "pools", "capacity", "fraction", "queries",
+    static char *names[] = {"rows", "ranks", "slots", "pools", "capacity", "fraction", "queries",
                             "first_fit", "stops", "counts_segments", "repaired", "max_split", "large_segment",
                             "non_split_rounding", "gc_threshold", "expandable", "throws", "divisions", "first", "state",
                             "stop", "addresses", NULL};
@@ -199,8 +199,8 @@ static PyObject *run(PyObject *Py_UNUSED(self), PyObject *args, PyObject *kwargs
     Py_buffer rows, ranks, state, stop, addresses = {0};
     long long capacity, queries, max_split, large_segment, non_split_rounding;
     PyObject *divisions, *into = Py_None, *result = NULL;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "y*y*niiLdLppppLLLdppO!ny*y*O:run", names, &rows, &ranks, &job.slots,
-                                     &heap.allocating_streams, &heap.owner_count, &capacity, &job.fraction, &queries,
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "y*y*niLdLppppLLLdppO!ny*y*O:run", names, &rows, &ranks, &job.slots,
+                                     &heap.owner_count, &capacity, &job.fraction, &queries,
                                      &heap.device.first_fit, &job.stops, &heap.counts_segments, &heap.repaired, &max_split,
                                      &large_segment, &non_split_rounding, &heap.gc_threshold, &heap.expandable, &heap.throws,
                                      &PyTuple_Type, &divisions, &job.first, &state, &stop, &into))
@@ -213,7 +213,6 @@ static PyObject *run(PyObject *Py_UNUSED(self), PyObject *args, PyObject *kwargs
     heap.large_segment = large_segment;
     heap.non_split_rounding = non_split_rounding;
     heap.special = heap.expandable || max_split != NO_LIMIT;
-    job.manual = queries == ON_DEMAND;
     job.rows = rows.buf;
     job.count = (size_t)rows.len / sizeof(Row);
     job.state = state.buf;
@@ -227,7 +226,7 @@ static PyObject *run(PyObject *Py_UNUSED(self), PyObject *args, PyObject *kwargs
         job.addresses = addresses.buf;
         if (stop.len == 0 || (job.addresses && (size_t)addresses.len < job.count * sizeof(int64_t)))
             PyErr_SetString(PyExc_ValueError, "addresses needs an int64 for each row, and stop a byte");
-        else result = run_job(&heap, &job, &ranks);
+        else result = run_job(&heap, &job);
         if (job.addresses) PyBuffer_Release(&addresses);
     }
     PyBuffer_Release(&stop);

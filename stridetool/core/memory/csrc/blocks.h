@@ -15,8 +15,9 @@ enum { FREE, ALLOCATED, PENDING, UNMAPPED };
 #define MIN_LARGE_ALLOC (10 << 20)
 #define ROUND_LARGE (2 << 20)
 #define NO_LIMIT INT64_MAX
-#define ENTRIES_PER_EVENT 64 /* of a list that are moved in about the time of an event */
-#define BLOCKS_PER_EVENT 16  /* that are looked at in it */
+/* What counts as the work of one event more. */
+#define ENTRIES_PER_EVENT 64 /* of a list, moved */
+#define BLOCKS_PER_EVENT 16  /* looked at */
 
 typedef struct Block Block;
 typedef struct Segment Segment;
@@ -110,7 +111,7 @@ typedef struct {
     int *active;       /* numbers of those begun and not ended */
     int owner_count, alive_count;
     size_t active_count, active_room;
-    int allocating_streams, streams;
+    int streams;
     Queue *queues;        /* by stream */
     const int64_t *rank;  /* stream → its turn when events are polled */
     int *busy;            /* streams with a queue that is not empty, by rank */

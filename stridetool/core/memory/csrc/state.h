@@ -14,7 +14,7 @@ typedef struct {
     size_t first, count, slots;
     const int64_t *state, *state_end; /* memory that is held at the beginning */
     const volatile char *stop;        /* not 0: end at once */
-    int stops, manual; /* at the first failure; events end when told */
+    int stops; /* at the first failure */
     double fraction;
     Block **blocks;       /* by slot */
     int64_t *addresses;   /* by event, or NULL; -1 for a failure, 0 for everything that is no allocation */
@@ -43,7 +43,7 @@ static void load_segment(Heap *h, Job *job) {
     int is_small = (int)next_number(h, job, 0, 2);
     Pool *pool = is_small ? &h->small : &h->large;
     if (number >= 0) pool = is_small ? &h->owners[number].small : &h->owners[number].large;
-    int stream = (int)next_number(h, job, 0, h->allocating_streams);
+    int stream = (int)next_number(h, job, 0, h->streams);
     int64_t address = next_number(h, job, 0, LAST_ADDRESS), size = next_number(h, job, 1, LAST_ADDRESS);
     int64_t counter = next_number(h, job, 0, NO_LIMIT), page = next_number(h, job, 0, LAST_ADDRESS);
     Segment *segment = add_segment(h, pool, stream, address, size, page);
