@@ -52,7 +52,7 @@ def _of_settings(request: Request, conditions: Conditions) -> Iterator[Finding]:
 
 def _of_part(part: Part, several: bool) -> Iterator[Finding]:
     report = part.report
-    yield from (_at(finding, _source(report)) if several else finding for finding in part.findings)
+    yield from (_at(finding, report.source.name) if several else finding for finding in part.findings)
     if isinstance(report, DeviceReport):
         yield from report_findings(report, _name(report) if several else report.device.name)
         yield from _faults(report, part)
@@ -68,12 +68,8 @@ def _at(finding: Finding, source: str) -> Finding:
     return msgspec.structs.replace(finding, where=source if finding.where is None else f"{source} {finding.where}")
 
 
-def _source(report: DeviceReport | MessageReport) -> str:
-    return report.source.path or report.source.kind
-
-
 def _name(report: DeviceReport) -> str:
-    return f"{_source(report)} {report.device.name}"
+    return f"{report.source.name} {report.device.name}"
 
 
 def _faults(report: DeviceReport, part: Part) -> Iterator[Finding]:

@@ -31,18 +31,17 @@ def tried_part(part: Part, request: Request, quiet: bool) -> Part:
 
 def _judged(report: DeviceReport, case: Case, given_bytes: int) -> DeviceReport:
     """With the proof that nothing helps where more was asked for at once than is given, whatever failed as recorded."""
-    proof = report.certificate
-    if proof is not None and proof.no_setting_helps:
+    if report.is_hopeless:
         return report
-    return msgspec.structs.replace(report, certificate=peak_certificate(case.program, given_bytes) or proof)
+    proof = peak_certificate(case.program, given_bytes) or report.certificate
+    return msgspec.structs.replace(report, certificate=proof)
 
 
 def _next_step(report: DeviceReport, request: Request) -> str | None:
-    name, done = report.source.path or report.source.kind, report.outcome
     if not request.sweep and _is_open(report):
-        return sweep_command(request, name)
-    if report.source.kind == "script" and report.recommended is not None and done is not None and done.ends_at_failure:
-        return run_command(request, name, report.recommended.settings)
+        return sweep_command(request, report.source.name)
+    if report.source.kind == "script" and report.recommended is not None and report.is_cut:
+        return run_command(request, report.source.name, report.recommended.settings)
     return None
 
 
@@ -62,8 +61,7 @@ def _tried(report: DeviceReport, case: Case, request: Request, expandable: bool,
 
 def _is_open(report: DeviceReport) -> bool:
     """Whether requests fail, a setting could help, and none is known that does."""
-    proof = report.certificate
-    if report.recommended is not None or (proof is not None and proof.no_setting_helps):
+    if report.recommended is not None or report.is_hopeless:
         return False
-    as_it_is = [row.fits for row in report.what_if if row.settings == report.settings and row.start != "warm"]
-    return not all(as_it_is) if as_it_is else proof is not None
+    as_it_is = report.cold_try(report.settings)
+    return report.certificate is not None if as_it_is is None else not as_it_is.fits

@@ -68,7 +68,7 @@ def _figures(shown: Sequence[Shown]) -> Iterator[str]:
 
 def _film(film: Film, report: DeviceReport) -> Iterator[str]:
     """The place that the script draws in; hidden from those who have none."""
-    name = escape(printable(f"{report.source.path or report.source.kind}, {film.name}"))
+    name = escape(printable(f"{report.source.name}, {film.name}"))
     buttons = (("in", "zoom in"), ("out", "zoom out"), ("all", "all"), ("before", "← entry"), ("after", "entry →"))
     failures = '<button data-do="oom">next failure</button>' if 7 in film.actions else ""
     yield f'<section class="film"><h2>{name}</h2><div class="row">'

@@ -59,7 +59,7 @@ def _summary(report: DeviceReport) -> Line:
     if report.at is not None:
         parts.append(f"state after event {report.at:,}")
     settings = report.settings or "default settings"
-    return line((report.source.path or report.source.kind, "name"), f": {'; '.join(parts)}; {settings}")
+    return line((report.source.name, "name"), f": {'; '.join(parts)}; {settings}")
 
 
 def _exactness(report: DeviceReport) -> Iterator[Block]:
@@ -191,7 +191,7 @@ def _predicted(each: DeviceReport) -> str:
 def _devices_blocks(report: DevicesReport, width: int) -> Iterator[Block]:
     """The messages, a row a device, then what failed and what was tried of each. One alone is shown in full."""
     for message in report.messages:
-        yield Heading(message.source.path or message.source.kind)
+        yield Heading(message.source.name)
         yield from message_blocks(message)
     if len(report.devices) == 1:
         yield from _device_blocks(report.devices[0], width)
@@ -200,14 +200,14 @@ def _devices_blocks(report: DevicesReport, width: int) -> Iterator[Block]:
         yield _devices_table(report, width)
         for each in report.devices:
             if each.certificate is not None or each.what_if:
-                yield Heading(f"{each.source.path or each.source.kind} {each.device.name}")
+                yield Heading(f"{each.source.name} {each.device.name}")
                 yield from verdict_blocks(each)
                 yield from what_if_blocks(each, width)
 
 
 def _devices_table(report: DevicesReport, width: int) -> Table:
     rows = [(each, index in report.outliers) for index, each in enumerate(report.devices)]
-    names = [(each.source.path or each.source.kind, each.device.name) for each in report.devices]
+    names = [(each.source.name, each.device.name) for each in report.devices]
     room = width - GAP - max(len(path) for path, _ in names) - max(len(device) for _, device in names)
     chosen = fitting(_COLUMNS, rows, room)
     columns = (Column("source"), Column("device"), *(ranked.column for ranked in chosen))

@@ -44,12 +44,8 @@ def _failure(report: DeviceReport, proof: Certificate) -> Iterator[Line]:
         yield line(("As recorded, it ran out of memory: ", "bad"), _asked(report, proof))
     elif report.what_if:
         yield line(("Ran out of memory: ", "bad"), _numbers(report, proof))
-    if proof.at is not None and report.at is None and not _is_cut(report):
+    if proof.at is not None and report.at is None and not report.is_cut:
         yield line(("  It went on: ", "warn"), f"the tables show the end; --at {proof.at} shows memory as it was then")
-
-
-def _is_cut(report: DeviceReport) -> bool:
-    return report.outcome is not None and report.outcome.ends_at_failure
 
 
 def advice(report: DeviceReport) -> Iterator[Line]:
@@ -57,13 +53,13 @@ def advice(report: DeviceReport) -> Iterator[Line]:
     if not report.has_history:
         yield line(("Settings cannot be judged: ", "warn"), "without a history, a try only places what is live")
         return
-    now = _as_it_is(report)
+    now = report.cold_try(report.settings)
     if report.given_bytes is not None and now is not None:
         yield _given(report, now, report.given_bytes)
-    if report.given_bytes is None or _count(report) > 1 or _is_hopeless(report):
+    if report.given_bytes is None or _count(report) > 1 or report.is_hopeless:
         yield _advice(report, now)
     better = report.recommended
-    yield from _caveats(report, now if better is None else _row(report, better.settings))
+    yield from _caveats(report, now if better is None else report.cold_try(better.settings))
     if better is not None:
         yield export_line(better)
 
@@ -71,18 +67,6 @@ def advice(report: DeviceReport) -> Iterator[Line]:
 def export_line(better: Recommendation) -> Line:
     """The line to paste."""
     return line((f"  export {_VARIABLE}={better.settings}", "name"))
-
-
-def _row(report: DeviceReport, settings: str) -> WhatIf | None:
-    return next((row for row in report.what_if if row.settings == settings and row.start != "warm"), None)
-
-
-def _as_it_is(report: DeviceReport) -> WhatIf | None:
-    return _row(report, report.settings)
-
-
-def _is_hopeless(report: DeviceReport) -> bool:
-    return report.certificate is not None and report.certificate.no_setting_helps
 
 
 def _given(report: DeviceReport, now: WhatIf, given_bytes: int) -> Line:
@@ -93,7 +77,7 @@ def _given(report: DeviceReport, now: WhatIf, given_bytes: int) -> Line:
         but = f"; from the recorded start, {warm:,} fail" if warm else ""
         most = f"at most {format_bytes(now.peak_reserved_bytes)} reserved"
         afresh = ", where what was live at the beginning is placed afresh" if now.start == "cold" else ""
-        none = "nothing of what is known fails" if _is_cut(report) else "nothing fails"
+        none = "nothing of what is known fails" if report.is_cut else "nothing fails"
         return line((f"{given}{none}: ", "warn" if warm else "good"), most + afresh + but)
     failures = "1 request fails" if now.ooms == 1 else f"{now.ooms:,} requests fail"
     return line(
@@ -123,7 +107,7 @@ def _none(report: DeviceReport) -> Line:
     fitting = next((row for row in report.what_if if row.fits), None)
     if fitting is not None:
         return line(("Only settings that cannot be advised here help: ", "warn"), fitting.settings)
-    if _is_hopeless(report):
+    if report.is_hopeless:
         return line(("No setting helps: ", "bad"), f"more was asked for at once than there is{_enough(report)}")
     if _count(report) == 1:
         return line(
@@ -138,7 +122,7 @@ def _caveats(report: DeviceReport, chosen: WhatIf | None) -> Iterator[Line]:
     total, ooms = report.device.total_bytes, report.outcome.ooms if report.outcome is not None else ()
     if chosen is None or not chosen.fits or (report.certificate is None and report.given_bytes is None):
         return
-    if _is_cut(report):
+    if report.is_cut:
         after = f"comes after event {ooms[-1]:,} is left out here"
         if report.at is None:
             after = f"would come after event {ooms[-1]:,} is not recorded"
@@ -161,7 +145,7 @@ def _enough(report: DeviceReport) -> str:
         if row.smallest_capacity_bytes is not None
     )
     nbytes, _, settings = min(found, default=(0, 0, ""))
-    subject = "what is known" if _is_cut(report) else "it"
+    subject = "what is known" if report.is_cut else "it"
     enough = format_bytes(_share(report, nbytes))
     return f"; {subject} would fit in {enough} with {settings or 'the defaults'}" if nbytes else ""
 

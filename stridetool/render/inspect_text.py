@@ -77,7 +77,7 @@ def _changes(report: InspectReport, width: int) -> Iterator[Block]:
 
 
 def _summary(report: InspectReport) -> Line:
-    what = report.source.path or report.source.kind if report.source else "nothing"
+    what = report.source.name if report.source else "nothing"
     if len(report.sources) > 1:
         what = f"{len(report.sources)} sources"
     parts = [_count(len(report.tensors), "tensor"), _count(len(report.storages), "storage")]

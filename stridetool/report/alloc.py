@@ -225,6 +225,20 @@ class DeviceReport(msgspec.Struct, frozen=True, kw_only=True, tag_field="of", ta
     has_history: bool = False
     given_bytes: int | None = None
 
+    @property
+    def is_hopeless(self) -> bool:
+        """Whether it is proven that no setting helps."""
+        return self.certificate is not None and self.certificate.no_setting_helps
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether the history ends at a failure, so that what would have come is unknown."""
+        return self.outcome is not None and self.outcome.ends_at_failure
+
+    def cold_try(self, settings: str) -> WhatIf | None:
+        """What came of these settings from a fresh start, where they were tried."""
+        return next((row for row in self.what_if if row.settings == settings and row.start != "warm"), None)
+
 
 class MessageReport(msgspec.Struct, frozen=True, kw_only=True, tag_field="of", tag="message"):
     """What an out-of-memory message alone says. Bytes are as exact as the message; None: it does not say.

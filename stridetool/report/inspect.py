@@ -15,6 +15,11 @@ class Source(msgspec.Struct, frozen=True):
     kind: str
     path: str | None = None
 
+    @property
+    def name(self) -> str:
+        """The path, or what it is where it has none."""
+        return self.path or self.kind
+
 
 class Consumer(msgspec.Struct, frozen=True):
     """Whether a tensor can be handed to someone as it is, and why not."""
