@@ -19,7 +19,7 @@ from stridetool.core.memory import restore
 from stridetool.core.memory.blocks import FREE, SMALL_BUFFER, Block
 from stridetool.core.memory.caching import CachingAllocator
 from stridetool.core.memory.recorded import DEFAULT_POOL, DeviceRecording, History, PoolId, Range
-from stridetool.core.memory.rounding import segment_size
+from stridetool.core.memory.rounding import block_size, segment_size
 from stridetool.core.memory.settings import Settings
 from stridetool.errors import InputError, OutOfMemoryError
 
@@ -224,8 +224,8 @@ class _Pass:
         if not self.driver.expected or self.driver.expected[0].action != "segment_alloc":
             return None
         given = self.driver.expected[0]
-        rounded = -(-max(nbytes, 1) // 512) * 512 if self.heap.divisions is None else self.heap._round(nbytes)
-        return given.address if given.size == segment_size(rounded, self.page) else None
+        needed = segment_size(block_size(nbytes, self.heap.divisions), self.page)
+        return given.address if given.size == needed else None
 
     def _predict(self, nbytes: int, stream: int, pool_id: PoolId) -> Block | None:
         """The allocator's own choice for this request."""

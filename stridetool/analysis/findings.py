@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 
 from stridetool.analysis.wording import some
 from stridetool.report.envelope import Finding
-from stridetool.report.inspect import InspectReport, OperationRow, StorageRow, TensorRow
+from stridetool.report.inspect import InspectReport, OperationRow, TensorRow
 from stridetool.units import format_bytes, format_share
 
 WASTE_SHARE, WASTE_BYTES = 0.5, 4096  # below either, a view that keeps bytes alive is not worth a word
@@ -197,12 +197,11 @@ def _shared(report: InspectReport) -> Iterator[Finding]:
             f"{some([tensor.name for tensor in members])} share storage {storage.id}: torch.save of all together "
             f"writes {each} once, of each to its own file {count} × {each}; clones {clones} in all",
             None,
-            f"safetensors refuses them together: {_keep(members, storage)}; plain pickle writes the storage once per "
-            "tensor",
+            f"safetensors refuses them together: {_keep(members)}; plain pickle writes the storage once per tensor",
         )
 
 
-def _keep(members: Sequence[TensorRow], storage: StorageRow) -> str:
+def _keep(members: Sequence[TensorRow]) -> str:
     first = max(members, key=lambda tensor: (tensor.is_contiguous, tensor.nbytes))
     same = [
         t.name for t in members

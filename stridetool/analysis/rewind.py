@@ -28,7 +28,7 @@ from stridetool.core.memory.recorded import (
     PoolId,
     Range,
 )
-from stridetool.core.memory.rounding import round_size
+from stridetool.core.memory.rounding import block_size
 from stridetool.core.memory.settings import Settings
 
 
@@ -235,8 +235,7 @@ def sized(start: Start, settings: Settings) -> dict[int, int]:
             end = min(end, blocks[position + 1])
         size = block.size
         if size is None:
-            needed = max(512, block.requested)
-            size = round_size(needed, divisions) if divisions else -(-needed // 512) * 512
+            size = block_size(block.requested, divisions)
             if (
                 not segment.is_small
                 and not segment.is_expandable

@@ -25,6 +25,7 @@ from stridetool.core.memory.blocks import (
 )
 from stridetool.core.memory.caching import CachingAllocator
 from stridetool.core.memory.recorded import DEFAULT_POOL, Kind, PoolId, Range
+from stridetool.core.memory.rounding import block_size
 from stridetool.errors import InputError, OutOfMemoryError
 
 
@@ -216,7 +217,7 @@ def place(heap: CachingAllocator, address: int, nbytes: int) -> Block | None:
     block = None if segment is None else block_at(segment, address)
     if segment is None or block is None or block.state != FREE:
         return None
-    size = -(-max(nbytes, 1) // MIN_BLOCK) * MIN_BLOCK if heap.divisions is None else heap._round(nbytes)
+    size = block_size(nbytes, heap.divisions)
     room = block.address + block.size - address
     if room < size:
         return None

@@ -25,6 +25,12 @@ def round_size(nbytes: int, divisions: tuple[int, ...]) -> int:
     return -(-nbytes // MIN_BLOCK) * MIN_BLOCK
 
 
+def block_size(nbytes: int, divisions: tuple[int, ...] | None) -> int:
+    """The block size for `nbytes` (0 counts as 1); `divisions` None: whole steps of 512 bytes, torch's default."""
+    needed = max(nbytes, 1)
+    return round_size(needed, divisions) if divisions else -(-needed // MIN_BLOCK) * MIN_BLOCK
+
+
 def segment_size(size: int, large_segment_size: int) -> int:
     """The bytes to ask the driver for, given a block size."""
     if size <= SMALL_SIZE:
