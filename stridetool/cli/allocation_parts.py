@@ -82,7 +82,7 @@ def _naming(source: Source, parts: Iterator[Part]) -> Iterator[Part]:
 
 def _about(source: Source, error: InputError | UsageError) -> InputError:
     reason = error.message.removeprefix("cannot replay ")
-    return InputError(f"cannot replay {source.path or source.kind}: {reason}", hint=error.hint)
+    return InputError(f"cannot replay {source.name}: {reason}", hint=error.hint)
 
 
 def _trace_parts(

@@ -25,15 +25,14 @@ _case: Case | None = None  # what a worker process tries, set when it starts
 
 def tried(report: DeviceReport, case: Case, texts: Sequence[str], sweep: bool, expandable: bool) -> DeviceReport:
     """The report with its what-ifs (the settings as they are first, or ranked in a sweep) and a recommendation."""
-    current, proof = case.conditions.settings, report.certificate
-    is_hopeless = proof is not None and proof.no_setting_helps
+    current = case.conditions.settings
     found = _all(case, _different([current, *parsed(texts), *parsed(GRID if sweep else ())]))
     rows = [row for each in found if not isinstance(each, Untried) for row in each]
     return msgspec.structs.replace(
         report,
         what_if=tuple(ranked(rows) if sweep else rows),
         untried=tuple(each for each in found if isinstance(each, Untried)),
-        recommended=None if is_hopeless else _recommended(report, rows, current, expandable),
+        recommended=None if report.is_hopeless else _recommended(report, rows, current, expandable),
         packing_bytes=packing_bytes(case.program),
     )
 
@@ -46,8 +45,7 @@ def _different(wanted: Sequence[Settings]) -> list[Settings]:
 def _recommended(
     report: DeviceReport, rows: Sequence[WhatIf], current: Settings, expandable: bool
 ) -> Recommendation | None:
-    is_cut = report.outcome is not None and report.outcome.ends_at_failure
-    return recommend(rows, current.text or str(current), expandable=expandable, is_cut=is_cut)
+    return recommend(rows, current.text or str(current), expandable=expandable, is_cut=report.is_cut)
 
 
 def _all(case: Case, wanted: Sequence[Settings]) -> list[Tries]:
